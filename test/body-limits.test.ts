@@ -1,7 +1,8 @@
 /** No body holds the event loop: an API refuses a body that costs too much by name, and bodies that arrive together take turns. */
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { parseMessage } from "../src/http/apis/message.ts";
+import { readMessage } from "../src/http/apis/message.ts";
+import { Uploads } from "../src/http/uploads.ts";
 import { z } from "../src/index.ts";
 import { Bodies } from "../src/pipeline/inputs/body.ts";
 import { InputDecoder } from "../src/pipeline/inputs/input-decoder.ts";
@@ -31,6 +32,11 @@ const headers = { "Content-Type": "application/json", Accept: "application/json,
 const { status } = await fetch(url, { method: "POST", body: await Bun.file(path).bytes(), headers });
 console.log(status);
 `;
+const messageIn = (body: string | Uint8Array<ArrayBuffer>, memory: MemoryAccount) => {
+  const raw = new Request("http://localhost", { method: "POST", body });
+  const options = { memory, uploads: new Uploads(), config: { maxBodyBytes: Number.POSITIVE_INFINITY } };
+  return readMessage(raw, options, (value) => value);
+};
 const megabytes = (count: number) => "a".repeat(count * 2 ** 20);
 
 describe("a server", () => {
@@ -195,8 +201,8 @@ describe("bodies that arrive together", () => {
   test("are decoded in many turns of the event loop by the APIs of other servers, too", async () => {
     const memory = new MemoryAccount();
     using turns = loopTurns();
-    const read = texts.map((text) => parseMessage(bytesOf(text), memory.add("bodies", 0), (value) => value));
-    expect(await Promise.all(read)).toEqual(texts.map((text) => JSON.parse(text)));
+    const read = await Promise.all(texts.map((text) => messageIn(text, memory)));
+    expect(read.map(({ value }) => value)).toEqual(texts.map((text) => JSON.parse(text)));
     expect(turns.count).toBeGreaterThan(3);
   });
 });
@@ -206,12 +212,11 @@ describe("the memory of parsed values", () => {
   const { bytes } = sizeOfJson(body);
 
   test("is counted before a message is parsed", async () => {
+    const { charge } = await messageIn(body, new MemoryAccount());
+    expect(charge.bytes).toBe(body.length + bytes);
     const memory = new MemoryAccount({ maxBytes: 3 * bytes });
-    using charge = memory.add("bodies", 3 * body.length);
-    await parseMessage(body, charge, () => expect(charge.bytes).toBe(body.length + bytes));
     using full = memory.add("tensors", 2 * bytes);
-    const refused = memory.add("bodies", 3 * body.length);
-    expect(await failureOf(parseMessage(body, refused, () => {}))).toMatchObject({ code: "queue_full" });
+    expect(await failureOf(messageIn(body, memory))).toMatchObject({ code: "queue_full" });
     expect(full.bytes).toBe(2 * bytes);
   });
 

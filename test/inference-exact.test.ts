@@ -1,8 +1,5 @@
 /** The Open Inference Protocol v2 carries numbers that JSON cannot express, in both directions. */
 import { describe, expect, test } from "bun:test";
-import { prepareInputs } from "../src/http/apis/v2/prediction-inputs.ts";
-import { float32, ndarray, type Tensor, z } from "../src/index.ts";
-import { InputDecoder } from "../src/pipeline/inputs/input-decoder.ts";
 import { fixture } from "./helpers/fixture.ts";
 import {
   binaryAnswer,
@@ -108,23 +105,6 @@ describe("binary tensors", () => {
       },
     ]);
   });
-});
-
-test.each([
-  [4, true],
-  [3, false],
-])("a tensor at byte %i of a request reaches the model without a copy: %p", (offset, isShared) => {
-  const body = new Uint8Array(16);
-  body.set(bytesOf(Float32Array.of(0.5, Number.NaN)), offset);
-  const values = { kind: "numbers", dtype: "float32", dims: ["n"], takesBytes: true } as const;
-  const data = body.subarray(offset, offset + 8);
-  const inputs = [{ field: { name: "x", isRequired: true, values }, shape: [1, 2], data }];
-  const request = { id: undefined, rows: 1, inputs, outputs: [], timeoutMs: undefined };
-  const decoder = new InputDecoder(z.object({ x: ndarray(float32("n")) }));
-  const [input] = decoder.values(prepareInputs(request, false), 1);
-  const { x } = input as { readonly x: Tensor };
-  expect([x.dtype, x.shape, ...x.data]).toEqual(["float32", [2], 0.5, Number.NaN]);
-  expect(x.data.buffer === body.buffer).toBe(isShared);
 });
 
 describe("an answer in JSON", () => {

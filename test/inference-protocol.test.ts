@@ -114,9 +114,12 @@ describe("an inference", () => {
     expect(body.outputs).toEqual([...expected, note]);
   });
 
-  test("accepts nested lists, too", async () => {
-    const nested = changed("list", {
-      data: [
+  test.each([
+    [
+      "nested lists",
+      "list",
+      [2, 2, 2],
+      [
         [
           [1, 2],
           [3, 4],
@@ -126,15 +129,14 @@ describe("an inference", () => {
           [7, 8.5],
         ],
       ],
-    });
-    const body = (await (await infer({ ...nested, outputs: [{ name: "list" }] })).json()) as InferBody;
-    expect(body.outputs[0]?.data).toEqual([1, 2, 3, 4, 5, 6, 7, 8.5]);
-  });
-
-  test("accepts one value per row as shape [n, 1], too", async () => {
-    const number = { ...changed("number", { shape: [2, 1], data: [[0.25], [1e-9]] }), outputs: [{ name: "number" }] };
-    const body = (await (await infer(number)).json()) as InferBody;
-    expect(body.outputs).toEqual([{ name: "number", datatype: "FP64", shape: [2], data: [0.25, 1e-9] }]);
+    ],
+    ["one value per row as shape [n, 1]", "number", [2, 1], [[0.25], [1e-9]]],
+  ])("accepts %s, too", async (_, name, shape, data) => {
+    const { outputs } = (await (
+      await infer({ ...changed(name, { shape, data }), outputs: [{ name }] })
+    ).json()) as InferBody;
+    const flat: unknown[] = data.flat(3);
+    expect(outputs).toEqual([{ name, datatype: "FP64", shape: shape.at(-1) === 1 ? [2] : shape, data: flat }]);
   });
 
   test.each([

@@ -102,41 +102,36 @@ describe("a refusal", () => {
   });
 
   test.each([
-    ["that end early", 5, "bytes are left behind the JSON"],
-    ["that no input has", 3, "1 bytes behind the JSON belong to no input"],
-  ])("names bytes %s", async (_, size, message) => {
+    ["bytes that end early", "int8", [1, 2, 3, 4], 5, "bytes are left behind the JSON"],
+    ["bytes that no input has", "int8", [1, 2, 3, 4], 3, "1 bytes behind the JSON belong to no input"],
+    [
+      "a wrong number of bytes",
+      "int16",
+      Array(7).fill(0),
+      7,
+      "'int16' has 7 bytes, and INT16 of the shape [2,2] has 8",
+    ],
+    [
+      "a length that exceeds its element",
+      "text",
+      [9, 0, 0, 0, 65],
+      5,
+      "'text', element 0: its bytes end before its length",
+    ],
+    ["bytes that are no text", "text", [1, 0, 0, 0, 255, 0, 0, 0, 0], 9, "'text', row 0: the bytes are not UTF-8"],
+  ])("names %s", async (_, name, bytes, size, message) => {
     const inputs = jsonInputs.map((input) => {
       const { data: _, ...rest } = input;
-      return input.name === "int8" ? { ...rest, parameters: { binary_data_size: size } } : input;
+      return input.name === name ? { ...rest, parameters: { binary_data_size: size } } : input;
     });
-    const [body, headers] = binaryBody({ inputs }, Uint8Array.of(1, 2, 3, 4));
+    const [body, headers] = binaryBody({ inputs }, Uint8Array.from(bytes));
     expect(await refusalOf(await post(tensors, inferPath, body, headers))).toEqual([
       400,
       expect.stringContaining(message),
     ]);
   });
 
-  test("names a wrong number of bytes, a length that exceeds its element, and a header that exceeds the body", async () => {
-    const refusedFor = async (name: string, bytes: Uint8Array) => {
-      const inputs = jsonInputs.map((input) => {
-        const { data: _, ...rest } = input;
-        return input.name === name ? { ...rest, parameters: { binary_data_size: bytes.length } } : input;
-      });
-      const [body, headers] = binaryBody({ inputs }, bytes);
-      return refusalOf(await post(tensors, inferPath, body, headers));
-    };
-    expect(await refusedFor("int16", new Uint8Array(7))).toEqual([
-      400,
-      "input 'int16' has 7 bytes, and INT16 of the shape [2,2] has 8",
-    ]);
-    expect(await refusedFor("text", Uint8Array.of(9, 0, 0, 0, 65))).toEqual([
-      400,
-      "input 'text', element 0: its bytes end before its length",
-    ]);
-    expect(await refusedFor("text", Uint8Array.of(1, 0, 0, 0, 255, 0, 0, 0, 0))).toEqual([
-      400,
-      "input 'text', row 0: the bytes are not UTF-8",
-    ]);
+  test("names a header that exceeds the body", async () => {
     expect(await refusalOf(await infer("{}", { "Inference-Header-Content-Length": "3" }))).toEqual([
       400,
       "Inference-Header-Content-Length is 3, and the body has 2 bytes",

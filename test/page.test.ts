@@ -92,11 +92,11 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     expect(await browser.evaluate<boolean>("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
   });
 
-  test("a dropped photograph is upscaled, and shown beside the original", async () => {
+  test("a chosen photograph is upscaled, and shown beside the original", async () => {
     await using upscale = await store.serve("upscale");
     await visitor.open(upscale.url);
     const bytes = await Bun.file(`${example("upscale")}/samples/coffee.jpg`).bytes();
-    await visitor.drop(".file", { name: "coffee.jpg", type: "image/jpeg", bytes });
+    await visitor.choose(".file [type=file]", { name: "coffee.jpg", type: "image/jpeg", bytes });
     await visitor.until(`document.querySelector(".file img").src.startsWith("data:image/jpeg")`);
     await visitor.run();
     await visitor.comesTo("Done");

@@ -1,4 +1,4 @@
-/** A visitor of a model's page in a browser, who types, drops files and reads texts. */
+/** A visitor of a model's page in a browser, who types, chooses files and reads texts. */
 import axe from "axe-core";
 import { type Browser, openBrowser } from "./browser.ts";
 
@@ -86,13 +86,15 @@ export class Visitor implements AsyncDisposable {
     throw new Error(`the keyboard does not come to ${selector}`);
   }
 
-  async drop(selector: string, { name, type, bytes }: GivenFile): Promise<void> {
+  /** Chooses a file. @param selector CSS selector of the file input */
+  async choose(selector: string, { name, type, bytes }: GivenFile): Promise<void> {
     await this.browser.evaluate(`(() => {
-      const dataTransfer = new DataTransfer();
+      const chosen = new DataTransfer();
       const bytes = Uint8Array.from(atob("${bytes.toBase64()}"), (letter) => letter.charCodeAt(0));
-      dataTransfer.items.add(new File([bytes], "${name}", { type: "${type}" }));
-      const event = new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true });
-      document.querySelector(${JSON.stringify(selector)}).dispatchEvent(event);
+      chosen.items.add(new File([bytes], "${name}", { type: "${type}" }));
+      const input = document.querySelector(${JSON.stringify(selector)});
+      input.files = chosen.files;
+      input.dispatchEvent(new Event("change"));
     })()`);
   }
 

@@ -1,5 +1,5 @@
-/** Options of the APIs of other servers, and the form of their errors. */
-import type { Context } from "hono";
+/** The shape of a translator, which answers the requests of one API of other servers by predictions. */
+import type { Context, Hono } from "hono";
 import type { HttpOptions } from "../options.ts";
 import type { Problem, ProblemStatus } from "../problem.ts";
 import type { Lifecycle } from "../routes/health.ts";
@@ -19,8 +19,9 @@ export interface ApiOptions extends MessageOptions {
   readonly refused: (c: Context, error: unknown) => Problem;
 }
 
-/** How one API answers errors at its paths, even if a check refuses the request before its route runs. */
-export interface ErrorForm {
+export interface Translator {
+  readonly addRoutes: (app: Hono, options: ApiOptions) => void;
+  /** Whether a path belongs to the API. An error at the path has the API's form, even if a check refuses the request before its route runs. */
   readonly hasPath: (path: string) => boolean;
   /** The HTTP status in place of the server's status. */
   readonly statusOf: (status: ProblemStatus, problem: Problem) => ProblemStatus;

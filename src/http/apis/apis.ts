@@ -3,22 +3,13 @@ import type { Context, Hono } from "hono";
 import type { ApiName } from "../options.ts";
 import { type Problem, problemStatus } from "../problem.ts";
 import { contextOf } from "../request.ts";
-import type { ApiOptions, ErrorForm } from "./api.ts";
-import { addMcp, mcpErrors } from "./mcp/mcp.ts";
-import { addOpenai, openaiErrors } from "./openai/openai.ts";
-import { addV2, v2Errors } from "./v2/v2.ts";
-
-interface Api {
-  readonly add: (app: Hono, options: ApiOptions) => void;
-  readonly errors: ErrorForm;
-}
+import type { ApiOptions, Translator } from "./api.ts";
+import { mcp } from "./mcp/mcp.ts";
+import { openai } from "./openai/openai.ts";
+import { v2 } from "./v2/v2.ts";
 
 /** The APIs in the order in which their routes are added: `/v2/*` of the API v2 would hide Cohere's `/v2/rerank`, so `v2` follows `openai`. */
-const apis: Readonly<Record<Exclude<ApiName, "page" | "docs">, Api>> = {
-  openai: { add: addOpenai, errors: openaiErrors },
-  v2: { add: addV2, errors: v2Errors },
-  mcp: { add: addMcp, errors: mcpErrors },
-};
+const translators: Readonly<Record<Exclude<ApiName, "page" | "docs">, Translator>> = { openai, v2, mcp };
 
 /**
  * Adds the routes of the APIs that the server has.
@@ -28,10 +19,12 @@ export function addApis(
   app: Hono,
   options: ApiOptions,
 ): (c: Context, problem: Problem, error: unknown) => Response | undefined {
-  const added = Object.entries(apis).filter(([name]) => options.config.api.some((each) => each === name));
-  for (const [, { add }] of added) add(app, options);
+  const added = Object.entries(translators).flatMap(([name, translator]) =>
+    options.config.api.some((each) => each === name) ? [translator] : [],
+  );
+  for (const { addRoutes } of added) addRoutes(app, options);
   return (c, problem, error) => {
-    const form = added.find(([, { errors }]) => errors.hasPath(contextOf(c).path))?.[1].errors;
+    const form = added.find(({ hasPath }) => hasPath(contextOf(c).path));
     if (form === undefined) return undefined;
     const status = form.statusOf(problemStatus(problem), problem);
     // KServe's client parses an error only with exactly this media type.

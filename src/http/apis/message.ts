@@ -4,7 +4,6 @@ import { valueBytes } from "../../pipeline/inputs/body.ts";
 import { parseJson, utf8 } from "../../pipeline/inputs/input-decoder.ts";
 import { COST_RULE, MAX_COST, sizeOfJson } from "../../pipeline/inputs/json-text.ts";
 import { inTurn, TURN_BYTES } from "../../pipeline/inputs/loop-turns.ts";
-import type { Charge } from "../../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { MAX_MESSAGE_BYTES, messageTooLarge, type ReadBody, readBytes } from "../body-reader.ts";
 import type { HttpOptions } from "../options.ts";
@@ -50,25 +49,18 @@ export async function readMessage<T>(
     const detail = `Inference-Header-Content-Length is ${headerLength}, and the body has ${body.length} bytes`;
     throw new ProblemError({ code: "bad_header", detail });
   }
-  const withBinary = (value: unknown) => read(value, body.subarray(length));
-  const value = await parseMessage(body.subarray(0, length), charge, withBinary, maxCost);
+  const json = body.subarray(0, length);
+  const convert = () => read(parseJson(utf8(json)), body.subarray(length));
+  const isLarge = json.length > TURN_BYTES;
+  if (isLarge) {
+    if (json.length > MAX_MESSAGE_BYTES) throw messageTooLarge();
+    const size = sizeOfJson(json);
+    if (size.cost > maxCost) throw tooManyValues(maxCost);
+    charge.mustGrow(valueBytes(size, json.length));
+  }
+  const value = isLarge ? await inTurn(convert) : convert();
   releasing.move();
   return { value, bytes, charge };
-}
-
-/** Parses the JSON of a message as `readMessage` does. @param charge gets the memory of the values */
-export async function parseMessage<T>(
-  bytes: Uint8Array,
-  charge: Charge,
-  read: (value: unknown) => T,
-  maxCost = MAX_COST,
-): Promise<T> {
-  if (bytes.length <= TURN_BYTES) return read(parseJson(utf8(bytes)));
-  if (bytes.length > MAX_MESSAGE_BYTES) throw messageTooLarge();
-  const size = sizeOfJson(bytes);
-  if (size.cost > maxCost) throw tooManyValues(maxCost);
-  charge.mustGrow(valueBytes(size, bytes.length));
-  return inTurn(() => read(parseJson(utf8(bytes))));
 }
 
 /** The error for a message whose values the event loop would parse or check too long. */

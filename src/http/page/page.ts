@@ -118,16 +118,16 @@ export async function listPage(c: Context, models: readonly ServedName[]): Promi
   const [folder, root] = new URL(urlOf(c.req.raw)).pathname.endsWith("/") ? ["./", "../"] : ["models/", ""];
   const kinds = { ready: "good", loading: "busy", draining: "busy", unloaded: "", failed: "bad" } as const;
   const items = models.map(
-    ({ name, model, state, reason }) => html`<li><a href="${folder}${name}/demo"><article>
-<h2>${name}</h2><p>${descriptionOf(model)}</p><span class="status ${kinds[state]}">${state}${reason === undefined ? "" : `: ${reason}`}</span>
-</article></a></li>`,
+    ({ name, model, state, reason }) => html`<li><article><a href="${folder}${name}/demo">
+<h2>${name}</h2></a><p>${descriptionOf(model)}</p><span class="status ${kinds[state]}">${state}${reason === undefined ? "" : `: ${reason}`}</span>
+</article></li>`,
   );
   const page = html`${start}
 <title>Models</title>
 <link rel="icon" href="${root}favicon.ico">
 <link rel="stylesheet" href="${root}demo/assets/${await assets.folder()}/page.css">
 </head>
-<body><h1>Models</h1><main><ul class="grid models">${items}</ul></main></body>
+<body><h1>Models</h1><main><ul class="grid">${items}</ul></main></body>
 </html>
 `;
   return c.html(page, 200, headers);

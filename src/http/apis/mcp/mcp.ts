@@ -1,4 +1,4 @@
-/** Adds the route /mcp of the Model Context Protocol. The model is a tool. */
+/** Adds the route /mcp of the Model Context Protocol. The model is a tool. The protocol's official package answers the messages. */
 import type { Hono } from "hono";
 import { SconceError } from "../../../base/errors.ts";
 import { isObject } from "../../../base/json.ts";
@@ -6,19 +6,29 @@ import { MAX_COST } from "../../../pipeline/inputs/json-text.ts";
 import { inTurn } from "../../../pipeline/inputs/loop-turns.ts";
 import { type Problem, problemStatus } from "../../problem.ts";
 import { modelOf, perModel } from "../../request.ts";
-import type { ApiOptions, ErrorForm } from "../api.ts";
+import type { ApiOptions, Translator } from "../api.ts";
 import { readMessage } from "../message.ts";
 import { runInputs } from "../waited-predictions.ts";
-import { ModelTool, type RpcError } from "./model-tool.ts";
+import { ModelTool } from "./model-tool.ts";
 
 /** Maximum values of a message: the protocol's package checks each message again, which doubles its time. */
 const MAX_MESSAGE_COST = MAX_COST / 4;
 
-const [PARSE_ERROR, INVALID_REQUEST, INTERNAL_ERROR] = [-32700, -32600, -32603];
+const [PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, INTERNAL_ERROR] = [-32700, -32600, -32602, -32603];
 /** The code of errors after which the same request may succeed later. JSON-RPC leaves the range of this code to servers. */
 const TRY_LATER = -32000;
 
-export function addMcp(app: Hono, options: ApiOptions): void {
+/** Clients may cache the list of tools for a minute, because the model stays the same while the server runs. */
+const cacheHint = { ttlMs: 60_000, cacheScope: "public" } as const;
+
+export const mcp: Translator = {
+  addRoutes,
+  hasPath: (path) => path === "/mcp",
+  statusOf: (status) => status,
+  bodyOf: (problem) => ({ jsonrpc: "2.0", id: null, error: rpcError(problem) }),
+};
+
+function addRoutes(app: Hono, options: ApiOptions): void {
   const { refused, version } = options;
   const toolOf = perModel((model) => new ModelTool(model));
   app.post("/mcp", async (c) => {
@@ -26,29 +36,40 @@ export function addMcp(app: Hono, options: ApiOptions): void {
     const { value, bytes, charge } = await readMessage(raw, options, messageOf, { maxCost: MAX_MESSAGE_COST });
     using _ = charge;
     const tool = toolOf(c);
+    const { name, title = name } = tool.declaration;
+    // Loads the protocol's package at the first request: it takes memory that servers without MCP clients should not spend.
+    const { createMcpHandler, ProtocolError, Server } = await import("@modelcontextprotocol/server");
+
     const call = async (args: unknown) => {
       try {
         const inputs = await inTurn(() => `[${tool.inputOf(args)}]`);
         return tool.result(await runInputs(c, modelOf(c), { inputs, bytes, charge }));
       } catch (error) {
         const problem = refused(c, error);
-        return problemStatus(problem) === 422 ? tool.refusal(problem) : rpcError(problem);
+        if (problemStatus(problem) === 422) return tool.refusal(problem);
+        const { code, message, data } = rpcError(problem);
+        throw new ProtocolError(code, message, data);
       }
     };
-    // Loads the protocol's package at the first request: it takes memory that servers without MCP clients should not spend.
-    const { answerMessage } = await import("./endpoint.ts");
-    return await answerMessage(raw, value, { tool, version, call });
+
+    // The server of the protocol lives for this request, because sconce has no sessions.
+    const serverOfRequest = () => {
+      const cacheHints = { "tools/list": cacheHint, "server/discover": cacheHint };
+      const server = new Server({ name: "sconce", title, version }, { capabilities: { tools: {} }, cacheHints });
+      server.setRequestHandler("tools/list", () => ({ tools: [tool.declaration] }));
+      server.setRequestHandler("tools/call", async ({ params }) => {
+        if (params.name === name) return server.projectCallToolResult(await call(params.arguments), tool.outputSchema);
+        const expected = `there is no tool ${JSON.stringify(params.name)}; the tool is ${JSON.stringify(name)}`;
+        throw new ProtocolError(INVALID_PARAMS, expected);
+      });
+      return server;
+    };
+    return createMcpHandler(serverOfRequest).fetch(raw, { parsedBody: value });
   });
 }
 
-export const mcpErrors: ErrorForm = {
-  hasPath: (path) => path === "/mcp",
-  statusOf: (status) => status,
-  bodyOf: (problem) => ({ jsonrpc: "2.0", id: null, error: rpcError(problem) }),
-};
-
 /** Converts problem details to a JSON-RPC error. */
-function rpcError(problem: Problem): RpcError {
+function rpcError(problem: Problem) {
   const { detail: message, code } = problem;
   const seconds = problem.headers?.["Retry-After"];
   const data = { code, ...(seconds === undefined ? {} : { retryAfter: Number(seconds) }) };

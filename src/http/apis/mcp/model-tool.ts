@@ -12,13 +12,6 @@ const MAX_NAME = 64;
 /** The start of a base64 data URI with a picture or a sound. */
 const picturesAndSounds = /^data:((image|audio)\/[^;,]+)[^,]*;base64,/;
 
-/** Error in JSON-RPC, in place of a result of the tool. */
-export interface RpcError {
-  readonly code: number;
-  readonly message: string;
-  readonly data: { readonly code: Problem["code"]; readonly retryAfter?: number };
-}
-
 export class ModelTool {
   readonly declaration: Tool;
   readonly outputSchema: JsonSchema;

@@ -6,13 +6,26 @@ import { ProblemError } from "../../problem.ts";
 import { contextOf } from "../../request.ts";
 import { namesFor } from "../../routes/models.ts";
 import type { ServedModel, ServedName } from "../../served-model.ts";
-import type { ApiOptions, ErrorForm } from "../api.ts";
+import type { ApiOptions, Translator } from "../api.ts";
 import { checked, readMessage } from "../message.ts";
 import { type Failed, runInputs } from "../waited-predictions.ts";
 import { anyRequest, memberFault, RequestFault } from "./requests.ts";
 import { classify, embeddings, rerank, type Translation, type Use } from "./translations.ts";
 
-export function addOpenai(app: Hono, options: ApiOptions): void {
+/** Errors in OpenAI's form. A RequestFault also names the member of the request that is wrong. */
+export const openai: Translator = {
+  addRoutes,
+  hasPath: (path) => path.startsWith("/v1/") || path === "/v2/rerank" || path === "/classify",
+  // OpenAI's clients do not know the status 422.
+  statusOf: (status) => (status === 422 ? 400 : status),
+  bodyOf(problem, status, error) {
+    const { param, code } = error instanceof RequestFault ? error : { param: null, code: problem.code };
+    const type = status === 429 ? "rate_limit_error" : status < 500 ? "invalid_request_error" : "server_error";
+    return { error: { message: problem.detail, type, param, code } };
+  },
+};
+
+function addRoutes(app: Hono, options: ApiOptions): void {
   const { names } = options;
   const post = <U extends Use, R>(path: string, use: U, translation: Translation<R, NonNullable<OpenAi[U]>>) =>
     app.post(path, async (c) => {
@@ -44,18 +57,6 @@ export function addOpenai(app: Hono, options: ApiOptions): void {
   // The pattern `.+` also matches slashes, which names of models contain.
   app.get("/v1/models/:id{.+}", (c) => c.json(describedModel(modelNamed(c.req.param("id"), namesFor(c, names)))));
 }
-
-/** Errors in OpenAI's form. A RequestFault also names the member of the request that is wrong. */
-export const openaiErrors: ErrorForm = {
-  hasPath: (path) => path.startsWith("/v1/") || path === "/v2/rerank" || path === "/classify",
-  // OpenAI's clients do not know the status 422.
-  statusOf: (status) => (status === 422 ? 400 : status),
-  bodyOf(problem, status, error) {
-    const { param, code } = error instanceof RequestFault ? error : { param: null, code: problem.code };
-    const type = status === 429 ? "rate_limit_error" : status < 500 ? "invalid_request_error" : "server_error";
-    return { error: { message: problem.detail, type, param, code } };
-  },
-};
 
 /** The answer for a failed prediction. OpenAI's clients retry requests after a 500, unless the header `X-Should-Retry` forbids it. */
 function failed(c: Context, { message }: Failed): Response {

@@ -10,7 +10,7 @@ import { contextOf, modelOf, perModel } from "../../request.ts";
 import { unreadyOf } from "../../routes/health.ts";
 import { addRepositoryRoutes } from "../../routes/models.ts";
 import type { ServedModel } from "../../served-model.ts";
-import type { ApiOptions, ErrorForm } from "../api.ts";
+import type { ApiOptions, Translator } from "../api.ts";
 import { readMessage } from "../message.ts";
 import { admit, runInputs } from "../waited-predictions.ts";
 import { requestOf } from "./infer-request.ts";
@@ -22,7 +22,18 @@ const LENGTH_HEADER = "Inference-Header-Content-Length";
 /** Another name of the version that answers without one. Triton's perf_analyzer exits if a version is not a number. */
 const NUMBERED_VERSION = "1";
 
-export function addV2(app: Hono, options: ApiOptions): void {
+export const v2: Translator = {
+  addRoutes,
+  hasPath: (path) => path === "/v2" || path.startsWith("/v2/"),
+  /** The HTTP status that Triton answers. Only an API key at its limit gets 429, since Triton has no keys. */
+  statusOf(status, { code }) {
+    if (status === 422) return 400;
+    return status === 429 && code !== "key_limit" ? 503 : status;
+  },
+  bodyOf: ({ detail }) => ({ error: detail }),
+};
+
+function addRoutes(app: Hono, options: ApiOptions): void {
   const { version, lifecycle, config } = options;
   const protocolOf = perModel(protocolModel);
   const readiness = (c: Context, isReady = unreadyOf(c, lifecycle) === undefined) =>
@@ -39,17 +50,21 @@ export function addV2(app: Hono, options: ApiOptions): void {
     };
     const read = await readMessage(c.req.raw, options, convert, { headerLength });
     const { request, prepared } = read.value;
-    using releasing = new DisposableStack();
-    const charge = releasing.use(read.charge);
+    using charge = read.charge;
     // A small body may expand to many rows, so their memory is counted before the rows are created.
-    charge.mustGrow(HELD_PER_BYTE * Math.max(0, prepared.maxBytes - read.bytes));
+    const bound = HELD_PER_BYTE * Math.max(0, prepared.maxBytes - read.bytes);
+    charge.mustGrow(bound);
     const given = prepared.isLarge ? await inTurn(() => JSON.stringify(prepared.values())) : prepared;
-    const bytes = typeof given === "string" ? Math.max(read.bytes, given.length) : read.bytes;
-    if (typeof given === "string") charge.grow(HELD_PER_BYTE * Math.min(0, bytes - prepared.maxBytes));
-    releasing.move();
+    // runInputs() counts the memory of a text.
+    if (typeof given === "string") charge.grow(-bound);
     const { requestId, traceId, spanId, isSampled, tracestate } = contextOf(c);
     const origin = { requestId, traceId, spanId, isSampled, tracestate, byteFields };
-    const ended = await runInputs(c, model, { inputs: given, bytes, charge, timeoutMs: request.timeoutMs }, origin);
+    const ended = await runInputs(
+      c,
+      model,
+      { inputs: given, bytes: read.bytes, charge, timeoutMs: request.timeoutMs },
+      origin,
+    );
     if (!ended.ok) return c.json({ error: ended.message }, 500);
     const head = { model_name: name, model_version: model.tag, id: request.id ?? ended.id };
     const { json, binary } = responseBody(head, ended.outputs, { wanted: request.outputs, isWhole: outputs.isWhole });
@@ -89,16 +104,6 @@ export function addV2(app: Hono, options: ApiOptions): void {
     throw new ProblemError({ code: "method_not_allowed", detail, headers });
   });
 }
-
-export const v2Errors: ErrorForm = {
-  hasPath: (path) => path === "/v2" || path.startsWith("/v2/"),
-  /** The HTTP status that Triton answers. Only an API key at its limit gets 429, since Triton has no keys. */
-  statusOf(status, { code }) {
-    if (status === 422) return 400;
-    return status === 429 && code !== "key_limit" ? 503 : status;
-  },
-  bodyOf: ({ detail }) => ({ error: detail }),
-};
 
 const extensions = ["binary_tensor_data", "model_configuration", "model_repository"];
 

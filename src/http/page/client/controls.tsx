@@ -6,7 +6,6 @@ import { useRef, useState } from "preact/hooks";
 import { isJson, parsedJson } from "../../../base/json.ts";
 import { listsOfNpy } from "../../../base/npy.ts";
 import type { SchemaNode } from "../../../base/schemas/json-schema.ts";
-import { ChooseFile } from "./choose-file.tsx";
 import { choicesOf } from "./schema.ts";
 import type { Value } from "./value.ts";
 
@@ -58,11 +57,11 @@ export function NumberControl({ value, onChange, attributes }: ControlProps) {
 export function JsonControl({ label, value, onChange, attributes }: ControlProps) {
   const area = useRef<HTMLTextAreaElement>(null);
   const [problem, setProblem] = useState("");
-  const take = async ([file]: readonly File[]) => {
-    if (file === undefined) return;
+  const take = async (file: File | undefined) => {
+    if (file === undefined || area.current === null) return;
     try {
       const read = listsOfNpy(new Uint8Array(await file.arrayBuffer())) ?? JSON.parse(await file.text());
-      if (area.current !== null) area.current.value = JSON.stringify(read);
+      area.current.value = JSON.stringify(read);
       onChange(read);
       setProblem("");
     } catch (error) {
@@ -70,7 +69,7 @@ export function JsonControl({ label, value, onChange, attributes }: ControlProps
     }
   };
   return (
-    <div class="drop">
+    <>
       <textarea
         {...attributes}
         ref={area}
@@ -80,13 +79,16 @@ export function JsonControl({ label, value, onChange, attributes }: ControlProps
         defaultValue={typeof value === "string" ? value : JSON.stringify(value)}
         onInput={(event) => onChange(typedValue(event.currentTarget.value, parsedJson))}
       />
-      <ChooseFile label={`${label}: read a file`} onChoose={take}>
-        Read a .npy or .json file
-      </ChooseFile>
+      <input
+        type="file"
+        accept=".npy,.json"
+        aria-label={`${label}: read a .npy or .json file`}
+        onChange={({ currentTarget }) => take(currentTarget.files?.[0])}
+      />
       <small class="faults" role="status">
         {problem}
       </small>
-    </div>
+    </>
   );
 }
 

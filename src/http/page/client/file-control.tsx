@@ -1,8 +1,8 @@
-/** A control for files that the user drops, pastes or chooses, takes with a phone's camera or microphone, or whose URL the user types. */
+/** A control for files that the user chooses, drops or pastes, takes with a phone's camera or microphone, or whose URL the user types. */
+import { useRef } from "preact/hooks";
 import { writeWav } from "../../../author/audio/wav.ts";
 import { fileDescription, imageDescription, isAudioDescription } from "../../../author/file-description.ts";
 import type { SchemaNode } from "../../../base/schemas/json-schema.ts";
-import { ChooseFile } from "./choose-file.tsx";
 import type { ControlProps } from "./controls.tsx";
 import { Media } from "./media.tsx";
 import { kindOf } from "./schema.ts";
@@ -10,6 +10,7 @@ import { isFile } from "./value.ts";
 
 /** Files become data URIs. The value of a field for one file is a text, and for several files a list. */
 export function FileControl({ value, onChange, schema, label, isOptional, attributes }: ControlProps) {
+  const chooser = useRef<HTMLInputElement>(null);
   const isList = kindOf(schema) === "files";
   const urls = [value ?? []].flat().filter((each) => typeof each === "string");
   const files = urls.filter(isFile);
@@ -17,39 +18,43 @@ export function FileControl({ value, onChange, schema, label, isOptional, attrib
     if (!isList) return onChange(changed.at(-1));
     onChange(changed.length === 0 && isOptional ? undefined : changed);
   };
-  const take = async (taken: readonly Blob[]) => change([...urls, ...(await Promise.all(taken.map(dataUrlOf)))]);
+  const take = async (taken: Iterable<Blob> | null) =>
+    change([...urls, ...(await Promise.all([...(taken ?? [])].map(dataUrlOf)))]);
+  const remove = (url: string) => {
+    // The user may choose the same file again.
+    if (chooser.current !== null) chooser.current.value = "";
+    change(urls.filter((each) => each !== url));
+  };
   const noun = nounOf(schema);
   const device = ({ "an image": "Camera", "a sound": "Microphone" } as const)[noun];
   return (
-    <fieldset class="drop file" aria-label={label}>
-      {files.map((url) => (
-        <Media key={url} url={url} label={label} />
-      ))}
-      <div class="row">
-        <ChooseFile
-          accept={mediaTypesOf(schema).join()}
-          multiple={isList}
-          label={`${label}: choose ${noun}`}
-          onChoose={take}
-        >
-          {files.length === 0 || isList ? `Choose ${noun}` : "Replace"}
-        </ChooseFile>
-        {device && (
-          <ChooseFile
-            accept={device === "Camera" ? "image/*" : "audio/*"}
-            capture={device === "Camera" ? "environment" : "user"}
-            label={`${label}: ${device}`}
-            onChoose={async (taken) => take(await Promise.all(taken.map(wavOf)))}
-          >
-            {device}
-          </ChooseFile>
-        )}
-        {files.map((url, i) => (
-          <button type="button" key={url} onClick={() => change(urls.filter((each) => each !== url))}>
+    <fieldset class="file" aria-label={label}>
+      {files.map((url, i) => (
+        <Media key={url} url={url} label={label}>
+          <button type="button" onClick={() => remove(url)}>
             Remove{isList && ` ${i + 1}`}
           </button>
-        ))}
-      </div>
+        </Media>
+      ))}
+      <input
+        ref={chooser}
+        type="file"
+        accept={mediaTypesOf(schema).join()}
+        multiple={isList}
+        aria-label={`${label}: choose ${noun}`}
+        onChange={({ currentTarget }) => take(currentTarget.files)}
+      />
+      {device && (
+        <label class="capture">
+          {device}
+          <input
+            type="file"
+            accept={device === "Camera" ? "image/*" : "audio/*"}
+            capture={device === "Camera" ? "environment" : "user"}
+            onChange={async ({ currentTarget }) => take(await Promise.all([...(currentTarget.files ?? [])].map(wavOf)))}
+          />
+        </label>
+      )}
       <input
         {...attributes}
         type="url"
@@ -59,6 +64,17 @@ export function FileControl({ value, onChange, schema, label, isOptional, attrib
       />
     </fieldset>
   );
+}
+
+/** Accepts pasted files anywhere on the page. A file pasted outside all fields for files goes to the first such field. */
+export function takePastedFiles(): void {
+  addEventListener("paste", ({ clipboardData, target }) => {
+    const field = target instanceof Element ? target.closest(".file") : null;
+    const input = (field ?? document).querySelector<HTMLInputElement>(".file [type=file]");
+    if (!input || !clipboardData?.files.length) return;
+    input.files = clipboardData.files;
+    input.dispatchEvent(new Event("change"));
+  });
 }
 
 function dataUrlOf(file: Blob): Promise<string> {

@@ -1,9 +1,9 @@
-/** Shows an output by its type: as a number, text, file, bars, table or JSON. */
+/** Shows an output by its type: as a number, text, file, bars or JSON. */
 import type { JSX } from "preact";
 import { isObject, type Json, type JsonObject } from "../../../base/json.ts";
 import type { SchemaNode } from "../../../base/schemas/json-schema.ts";
+import { Bars } from "./bars.tsx";
 import { Media } from "./media.tsx";
-import { Bars, Table } from "./table.tsx";
 import { extensionOf, firstText, isFile, isPicture, mediaTypeOf, numberText, titleOf } from "./value.ts";
 
 interface OutputProps {
@@ -50,7 +50,6 @@ export function Output({ schema, value, label }: OutputProps): JSX.Element {
       </ol>
     );
   }
-  if (isList(value) && value.length > 0 && value.every(isRow)) return <Table rows={value} label={label} />;
   if (!isObject(value)) {
     const isNumbers = value.every((each) => typeof each === "number");
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it may scroll, also by keys
@@ -86,9 +85,4 @@ function barsOf(value: readonly Json[] | JsonObject): readonly (readonly [string
   if (numbers.length < members.length || numbers.length === 0 || numbers.length > MAX_BARS) return undefined;
   const isScores = numbers.length > 2 && numbers.every(([, each]) => each >= 0 && each <= 1);
   return isList(value) || isScores ? numbers : undefined;
-}
-
-/** Whether a value is an object without lists and objects inside. */
-function isRow(value: Json): value is JsonObject {
-  return isObject(value) && Object.values(value).every((each) => each === null || typeof each !== "object");
 }

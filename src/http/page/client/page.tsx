@@ -2,8 +2,8 @@
 import { type ComponentChildren, render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { type Model, readExamples, readModel } from "./api.ts";
-import { takeDroppedFiles } from "./choose-file.tsx";
 import { Code } from "./code.tsx";
+import { takePastedFiles } from "./file-control.tsx";
 import { Form } from "./form.tsx";
 import { Result } from "./result.tsx";
 import { idle, Runner } from "./run.ts";
@@ -118,6 +118,6 @@ async function begin(): Promise<void> {
   }
 }
 
-takeDroppedFiles();
+takePastedFiles();
 addEventListener("hashchange", () => location.reload());
 begin();
