@@ -10,15 +10,15 @@
 namespace pixels {
 namespace {
 
-// Header sizes in bytes, and compressions (Microsoft, "Bitmap Storage").
+// Header sizes in bytes, and compressions (Microsoft, "Bitmap Storage"; IBM, "OS/2 Bitmap File Format").
 constexpr size_t kFileHeader = 14;
+constexpr uint32_t kOs2 = 12;
+constexpr uint32_t kOs2Second = 64;
 constexpr uint32_t kInfo = 40;
 constexpr uint32_t kWithMasks = 52;
 constexpr uint32_t kWithAlphaMask = 56;
 constexpr uint32_t kLargestHeader = 124;
-/** Bytes of a colour in a palette. */
-constexpr size_t kColour = 4;
-enum Compression : uint32_t { kNone = 0, kMasks = 3, kJpeg = 4, kPng = 5, kAlphaMasks = 6 };
+enum Compression : uint32_t { kNone = 0, kRle8 = 1, kRle4 = 2, kMasks = 3, kJpeg = 4, kPng = 5, kAlphaMasks = 6 };
 
 using Colour = std::array<uint8_t, 4>;
 
@@ -49,37 +49,48 @@ std::array<uint32_t, 4> masks_of(const FileBytes& file, uint32_t header_size, co
 }
 
 /** The palette's first 256 colours. Colours that it lacks are black, as in Pillow. */
-std::vector<Colour> palette_of(const FileBytes& file, size_t at, size_t count) {
+std::vector<Colour> palette_of(const FileBytes& file, size_t at, size_t count, size_t entry) {
   std::vector<Colour> palette(256, Colour{0, 0, 0, 255});
   for (size_t i = 0; i < std::min<size_t>(count, 256); ++i) {
-    const auto bgr = file.part(at + i * kColour, 3);
+    const auto bgr = file.part(at + i * entry, 3);
     palette[i] = {bgr[2], bgr[1], bgr[0], 255};
   }
   return palette;
 }
 
-void check_compression(const Header& header) {
+void check_compression(const Header& header, uint32_t header_size) {
   const auto& [bits, compression] = std::pair(header.bits, header.compression);
+  const std::string variant = "a BMP with compression " + std::to_string(compression);
+  if (header_size == kOs2Second && compression >= kMasks) throw UnreadablePicture(variant + " of OS/2, which is not supported");
   if (compression == kJpeg || compression == kPng) {
     throw UnreadablePicture(std::string("a BMP that contains a ") + (compression == kJpeg ? "JPEG" : "PNG") + "; send that file");
   }
-  const bool is_known = compression == kNone || ((compression == kMasks || compression == kAlphaMasks) && bits >= 16);
-  if (is_known) return;
-  throw UnreadablePicture("a BMP with compression " + std::to_string(compression) + " and " + std::to_string(bits) +
-                          " bits a pixel, which is not supported");
+  const bool is_known = compression == kNone || (compression == kRle8 && bits == 8) || (compression == kRle4 && bits == 4) ||
+                        ((compression == kMasks || compression == kAlphaMasks) && bits >= 16);
+  if (!is_known) throw UnreadablePicture(variant + " and " + std::to_string(bits) + " bits a pixel, which is not supported");
 }
 
 Header header_of(const FileBytes& file) {
   const uint32_t header_size = file.u32(kFileHeader);
-  if (header_size < kInfo || header_size > kLargestHeader) {
+  const bool is_os2 = header_size == kOs2;
+  if (!is_os2 && (header_size < 16 || header_size > kLargestHeader)) {
     throw UnreadablePicture("a BMP with a header of " + std::to_string(header_size) + " bytes, which is not supported");
   }
+  // Short headers omit the last fields, which are then 0.
+  const auto field = [&](size_t at) { return at + 4 <= header_size ? file.u32(kFileHeader + at) : 0; };
   Header header;
-  header.size.width = file.u32(kFileHeader + 4);
-  const uint32_t height = file.u32(kFileHeader + 8);
-  header.is_top_down = height >= 0xff000000;
-  header.bits = file.u16(kFileHeader + 14);
-  header.compression = file.u32(kFileHeader + 16);
+  uint32_t height = 0;
+  if (is_os2) {
+    header.size.width = file.u16(kFileHeader + 4);
+    height = file.u16(kFileHeader + 6);
+    header.bits = file.u16(kFileHeader + 10);
+  } else {
+    header.size.width = field(4);
+    height = field(8);
+    header.bits = file.u16(kFileHeader + 14);
+    header.compression = field(16);
+    header.is_top_down = height >= 0xff000000;
+  }
   header.size.height = header.is_top_down ? 0x100000000 - int64_t{height} : height;
   constexpr int64_t kMost = 0x7fffffff;
   if (header.size.width < 1 || header.size.height < 1 || header.size.width > kMost || header.size.height > kMost) {
@@ -89,7 +100,7 @@ Header header_of(const FileBytes& file) {
   if (bits != 1 && bits != 2 && bits != 4 && bits != 8 && bits != 16 && bits != 24 && bits != 32) {
     throw UnreadablePicture("a BMP of " + std::to_string(bits) + " bits a pixel, which is not supported");
   }
-  check_compression(header);
+  check_compression(header, header_size);
   const size_t after_header = kFileHeader + header_size;
   header.pixels_at = file.u32(10);
   if (bits > 8) {
@@ -97,12 +108,12 @@ Header header_of(const FileBytes& file) {
     if (header.pixels_at == 0) header.pixels_at = after_header;
     return header;
   }
-  const uint32_t stated = file.u32(kFileHeader + 32);
-  const size_t count = stated == 0 ? size_t{1} << bits : stated;
+  const size_t entry = is_os2 ? 3 : 4;
+  const size_t count = std::max<size_t>(field(32), 0) == 0 ? size_t{1} << bits : field(32);
   if (count > 65536) throw UnreadablePicture("a BMP with a palette of " + std::to_string(count) + " colours");
-  header.palette = palette_of(file, after_header, count);
+  header.palette = palette_of(file, after_header, count, entry);
   // Some writers do not count the palette in the position of the pixels.
-  if (header.pixels_at == after_header || header.pixels_at == 0) header.pixels_at = after_header + count * kColour;
+  if (header.pixels_at == after_header || header.pixels_at == 0) header.pixels_at = after_header + count * entry;
   return header;
 }
 
@@ -127,6 +138,69 @@ void unpack_row(std::span<const uint8_t> row, const Header& header, uint8_t* to)
   }
 }
 
+/** The palette index of each pixel in a run-length encoded file. Pixels that the file omits have index 0. */
+class RunLengths {
+ public:
+  RunLengths(const FileBytes& file, const Header& header)
+      : file_(file), at_(header.pixels_at), width_(header.size.width), is_rle4_(header.compression == kRle4) {
+    indices_.resize(header.size.width * header.size.height);
+  }
+
+  std::vector<uint8_t> read() {
+    while (count_ < indices_.size()) {
+      const auto pair = file_.part(at_, 2);
+      at_ += 2;
+      if (pair[0] != 0) repeat(pair[0], pair[1]);
+      else if (pair[1] == 0) end_line();
+      else if (pair[1] == 1) break;
+      else if (pair[1] == 2) skip();
+      else copy(pair[1]);
+    }
+    return std::move(indices_);
+  }
+
+ private:
+  void repeat(size_t pixels, uint8_t value) {
+    const size_t fitting = std::min(pixels, width_ - std::min(x_, width_));
+    for (size_t i = 0; i < fitting; ++i) put(is_rle4_ ? (i % 2 == 0 ? value >> 4 : value & 15) : value);
+    x_ += fitting;
+  }
+
+  void end_line() {
+    count_ = std::min(indices_.size(), (count_ + width_ - 1) / width_ * width_);
+    x_ = 0;
+  }
+
+  void skip() {
+    const auto offset = file_.part(at_, 2);
+    at_ += 2;
+    count_ = std::min(indices_.size(), count_ + offset[0] + offset[1] * width_);
+    x_ = count_ % width_;
+  }
+
+  void copy(size_t pixels) {
+    const size_t fitting = std::min(pixels, indices_.size() - count_);
+    const auto bytes = file_.part(at_, is_rle4_ ? (fitting + 1) / 2 : fitting);
+    for (size_t i = 0; i < fitting; ++i) put(is_rle4_ ? (i % 2 == 0 ? bytes[i / 2] >> 4 : bytes[i / 2] & 15) : bytes[i]);
+    // Copied pixels fill whole words.
+    at_ += (bytes.size() + 1) / 2 * 2;
+    x_ += pixels;
+  }
+
+  void put(uint8_t index) {
+    if (count_ < indices_.size()) indices_[count_++] = index;
+  }
+
+  const FileBytes& file_;
+  size_t at_;
+  const size_t width_;
+  const bool is_rle4_;
+  std::vector<uint8_t> indices_;
+  size_t count_ = 0;
+  /** Number of pixels read in the current row. */
+  size_t x_ = 0;
+};
+
 }  // namespace
 
 bool is_bmp(const FileBytes& file) { return file.begins_with("BM"); }
@@ -136,13 +210,20 @@ Size bmp_size(const FileBytes& file) { return header_of(file).size; }
 Decoded read_bmp(const FileBytes& file) {
   const Header header = header_of(file);
   const auto& [width, height] = header.size;
+  const bool is_encoded = header.compression == kRle8 || header.compression == kRle4;
   const size_t row_bytes = (width * header.bits + 31) / 32 * 4;
   // Checked before the memory of the pixels is allocated. Some writers omit the last row's padding.
   const size_t last_row = (width * header.bits + 7) / 8;
-  const auto rows = file.part(header.pixels_at, row_bytes * (height - 1) + last_row);
+  const auto rows = is_encoded ? std::span<const uint8_t>() : file.part(header.pixels_at, row_bytes * (height - 1) + last_row);
+  const auto indices = is_encoded ? RunLengths(file, header).read() : std::vector<uint8_t>();
   Decoded whole = Decoded::of(header.size);
   for (int64_t y = 0; y < height; ++y) {
-    unpack_row(rows.subspan(y * row_bytes, last_row), header, whole.row(header.is_top_down ? y : height - 1 - y));
+    uint8_t* to = whole.row(header.is_top_down ? y : height - 1 - y);
+    if (!is_encoded) {
+      unpack_row(rows.subspan(y * row_bytes, last_row), header, to);
+      continue;
+    }
+    for (int64_t x = 0; x < width; ++x) std::memcpy(to + x * 4, header.palette[indices[y * width + x]].data(), 4);
   }
   return whole;
 }

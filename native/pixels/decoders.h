@@ -14,8 +14,9 @@ bool is_bmp(const FileBytes& file);
 Size bmp_size(const FileBytes& file);
 
 /**
- * Decodes BMP files of Windows: palettes of 1, 2, 4 and 8 bits, 16, 24 and 32 bits, bit masks. Decodes as Pillow does:
- * without bit masks, the fourth byte of 32-bit pixels is no alpha.
+ * Decodes BMP files of Windows and OS/2: palettes of 1, 2, 4 and 8 bits, run lengths, 16, 24 and 32 bits, bit masks.
+ * Decodes as Pillow does: without bit masks, the fourth byte of 32-bit pixels is no alpha, and pixels that a run-length
+ * encoded file omits have the first colour.
  * @throws UnreadablePicture for a file that is cut off, and for other variants, with their name
  */
 Decoded read_bmp(const FileBytes& file);

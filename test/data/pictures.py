@@ -36,11 +36,14 @@ def picture(width=7, height=5, channels=3):
 # BMP, written by hand: header, palette, rows.
 def bmp(rows, width, height, bits, header=40, compression=0, palette=b"", colours=0, masks=b"", offset=None, top=False):
     signed = -height if top else height
-    info = struct.pack("<IiiHHIIiiII", header, width, signed, 1, bits, compression, len(rows), 2835, 2835, colours, 0)
-    info = info[:header].ljust(header, b"\0")
-    if header >= 52:
-        info = (info[:40] + masks).ljust(header, b"\0")
-        masks = b""
+    if header == 12:
+        info = struct.pack("<IHHHH", 12, width, height, 1, bits)
+    else:
+        info = struct.pack("<IiiHHIIiiII", header, width, signed, 1, bits, compression, len(rows), 2835, 2835, colours, 0)
+        info = info[:header].ljust(header, b"\0")
+        if header >= 52:
+            info = (info[:40] + masks).ljust(header, b"\0")
+            masks = b""
     start = 14 + len(info) + len(masks) + len(palette)
     place = start if offset is None else offset
     return b"BM" + struct.pack("<IHHI", start + len(rows), 0, 0, place) + info + masks + palette + rows
@@ -74,6 +77,7 @@ for bits in (1, 4, 8):
     indices = random.integers(0, 1 << bits, (5, 7))
     rows = packed(indices, bits)
     add(f"bmp {bits} bits, top down", bmp(rows, 7, 5, bits, palette=palette_of(1 << bits), top=True))
+    add(f"bmp {bits} bits, OS/2 1", bmp(rows, 7, 5, bits, header=12, palette=palette_of(1 << bits, 3)))
     for header in (52, 56, 64, 108, 124):
         add(f"bmp {bits} bits, header {header}", bmp(rows, 7, 5, bits, header=header, palette=palette_of(1 << bits)))
     few = random.integers(0, 2, (5, 7))
@@ -91,6 +95,7 @@ for top in (False, True):
     add(f"bmp 24 bits, top down {top}", bmp(rows_of(picture().reshape(5, -1), "u1"), 7, 5, 24, top=top))
     add(f"bmp 32 bits, top down {top}", bmp(rows_of(picture(channels=4).reshape(5, -1), "u1"), 7, 5, 32, top=top))
     add(f"bmp 16 bits, top down {top}", bmp(rows_of(random.integers(0, 65536, (5, 7)), "<u2"), 7, 5, 16, top=top))
+add("bmp 24 bits, OS/2 1", bmp(rows_of(picture().reshape(5, -1), "u1"), 7, 5, 24, header=12))
 add("bmp 24 bits, OS/2 2", bmp(rows_of(picture().reshape(5, -1), "u1"), 7, 5, 24, header=64))
 add("bmp 24 bits, cut", bmp(rows_of(picture().reshape(5, -1), "u1"), 7, 5, 24)[:-9])
 for name, bits, masks in (
@@ -112,6 +117,16 @@ for name, bits, masks in (
     for header in (56, 108, 124):
         add(f"bmp masks {name}, header {header}", bmp(rows, 7, 5, bits, header=header, compression=3, masks=struct.pack("<IIII", *masks)))
 
+colours = palette_of(256)
+runs = bytes([3, 9, 4, 200]) + bytes([0, 5]) + bytes([1, 2, 3, 4, 5, 0]) + bytes([2, 7, 0, 0])
+rle8 = runs + bytes([7, 77, 0, 0]) + bytes([2, 5, 0, 2, 3, 1, 1, 6, 0, 0]) + bytes([7, 8, 0, 1])
+add("bmp RLE8", bmp(rle8, 7, 5, 8, compression=1, palette=colours))
+add("bmp RLE8, exact", bmp(bytes([7, 1, 0, 0, 7, 2, 0, 0, 7, 3, 0, 0, 7, 4, 0, 0, 7, 5, 0, 1]), 7, 5, 8, compression=1, palette=colours))
+add("bmp RLE8, run beyond the row", bmp(bytes([9, 1, 0, 0] + [7, 2, 0, 0] * 3 + [7, 3, 0, 1]), 7, 5, 8, compression=1, palette=colours))
+add("bmp RLE8, cut", bmp(bytes([7, 1, 0, 0, 7]), 7, 5, 8, compression=1, palette=colours))
+few = palette_of(16)
+rle4 = bytes([7, 0x5A, 0, 0]) + bytes([0, 7, 0x12, 0x34, 0x56, 0x70, 0, 0]) + bytes([3, 0x21, 4, 0xF0, 0, 0]) + bytes([7, 0x11, 0, 0, 7, 0xEE, 0, 1])
+add("bmp RLE4", bmp(rle4, 7, 5, 4, compression=2, palette=few))
 for mode in ("1", "L", "P", "RGB", "RGBA"):
     image = Image.fromarray(picture(9, 6)).convert(mode)
     out = io.BytesIO()
