@@ -30,18 +30,6 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     }
   });
 
-  test("of the role front claim nothing, and open no connection for it", async () => {
-    await using own = await startRedis();
-    await using asker = await store.serve("lab", { queue: own.url, role: "front" });
-    await using _worker = await store.serve("lab", { queue: own.url });
-    expect(await asker.client.predict([{ x: 1 }])).toMatchObject({ status: "success" });
-    const connections = String(await own.client.client("LIST"))
-      .trim()
-      .split("\n");
-    // The test has one, the front three (commands, large values, notifications), and the other server one more for claims.
-    expect(connections).toHaveLength(1 + 3 + 4);
-  });
-
   test("create one prediction for one id, on whichever replica it is sent", async () => {
     const id = crypto.randomUUID();
     const put = ({ client }: TestServer, x: number, note?: object) =>

@@ -145,16 +145,6 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect((await first.client.create([{ x: 1 }, { x: 2 }])).status).toBe("pending");
   });
 
-  test("ignore a queue of another build", async () => {
-    await using front = await store.serve("lab", { queue: redis.url, role: "front" });
-    await using other = await store.serve("stage", { queue: redis.url });
-    const { prediction_id: id } = await front.client.create([{ x: 1 }]);
-    await other.client.predict([{ x: 1 }]);
-    expect((await front.client.read(id)).status).toBe("pending");
-    expect((await other.client.fetch(`/predictions/${id}`)).status).toBe(404);
-    await front.client.cancel(id);
-  });
-
   test("that stop return predictions that have not started, and finish started ones", async () => {
     await using front = await store.serve("lab", { queue: redis.url, queueName: "stops", role: "front" });
     await using stopped = await store.serve("lab", { queue: redis.url, queueName: "stops", role: "worker", ...narrow });
