@@ -9,17 +9,6 @@ import { until } from "./helpers/running.ts";
 import { endIn, leftOf, open } from "./helpers/sqlite.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-test("if no number is set, as many are retained as arrive in a second", async () => {
-  await using dir = await tempDir();
-  const store = await open(dir, { retention: { ...keepAll, maxCount: Infinity } });
-  await endIn(store, ...Array.from({ length: 12_000 }, (_, index) => endOf(`a${index}`)));
-  await store.flush();
-  await store.close();
-  await using next = await open(dir, { retention: { ...keepAll, maxCount: Infinity } });
-  expect(next.retained.count).toBe(12_000);
-  expect(await next.read("a0")).toEqual(endOf("a0"));
-});
-
 describe("ended predictions above the limits are removed", () => {
   test("by number", async () => {
     await using dir = await tempDir();

@@ -1,12 +1,11 @@
 /** Claims requests from the store and runs them: requests of dead processes, or requests of a queue that servers share. */
 import { codedError } from "../base/errors.ts";
-import type { FailureReason } from "../base/labels.ts";
 import { log } from "../base/log.ts";
 import { until } from "../base/until.ts";
 import { MAX_DEATHS } from "../engine/engine.ts";
 import type { RemoteEngine } from "../engine/remote/remote-engine.ts";
 import { HELD_PER_BYTE } from "../pipeline/inputs/body.ts";
-import { noInputs } from "../pipeline/inputs/input-list.ts";
+import type { InputList } from "../pipeline/inputs/input-list.ts";
 import type { ListItem } from "../pipeline/item-list.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import { type LivePredictions, type LivePredictionsOptions, nounOf } from "./live-predictions.ts";
@@ -173,28 +172,23 @@ export class Claims {
     const { build } = live;
     const charge = memory.add("bodies", HELD_PER_BYTE * bytes);
     const accepted = { ...(request ?? { ...claimed, body: "" }), model: request && build.parts.version };
-    const fail = (message: string, reason: FailureReason) => {
-      const failed = live.begin(accepted, { build, inputs: noInputs, bytes, charge, deadlineMs, mustFail: true });
-      failed.end(message, reason);
-      return failed;
-    };
-    if (request === undefined) return void fail(LOST, "stop");
+    const begin = (inputs?: InputList) => live.begin(accepted, { build, inputs, bytes, charge, deadlineMs });
+    if (request === undefined) return begin().end(LOST, "stop");
     if (deaths >= MAX_DEATHS && (isShared || !isCauseKnown)) {
       if (isShared) metrics.queueTook({ taken: 0, reclaimed: 0, givenUp: 1 });
       const message = `Given up: ${deaths} processes ended, or were cut off, while they ran this; it is not run again`;
-      return void fail(message, "engine");
+      return begin().end(message, "engine");
     }
     build.enter();
     try {
       const body = storedBody(request);
-      const { inputs } = await build.parts.bodies.decode(typeof body === "string" ? body : [body], count, (added) =>
-        charge.grow(added),
-      );
-      live.begin(accepted, { build, inputs, bytes, charge, deadlineMs });
+      const pieces = typeof body === "string" ? body : [body];
+      begin((await build.parts.bodies.decode(pieces, count, (added) => charge.grow(added))).inputs);
     } catch (error) {
       // The inputs do not match the schema, because the server was restarted with another model.
       const coded = codedError(error);
-      const failed = fail(`After a restart the inputs are no longer taken: ${coded.clientMessage}`, "input");
+      const failed = begin();
+      failed.end(`After a restart the inputs are no longer taken: ${coded.clientMessage}`, "input");
       onFault?.(`${nounOf(kind)} ${id}`, coded, failed);
     } finally {
       build.ended();

@@ -59,13 +59,12 @@ export interface LivePredictionsOptions {
 
 export interface Beginning {
   readonly build: RunningBuild;
-  readonly inputs: InputList;
+  /** Undefined if no input runs, because the caller ends the prediction as failed. */
+  readonly inputs: InputList | undefined;
   readonly bytes: number;
   readonly charge: Charge;
   /** Time limit, in milliseconds of `performance.now()`. Set for a claimed request: the store has it, and its time already runs. */
   readonly deadlineMs?: number;
-  /** Whether to run no inputs, because the caller ends the prediction as failed. */
-  readonly mustFail?: boolean;
   readonly sender?: Sender | undefined;
 }
 
@@ -179,7 +178,7 @@ export class LivePredictions {
     live.key?.started();
     this.#live.set(live.id, live);
     if (deadlineMs < this.#timerAtMs) this.#setTimer(deadlineMs);
-    if (beginning.mustFail) return live;
+    if (inputs === undefined) return live;
     if (live.kind === "demo") void workOnDemo(live, inputs, { flow, pipeline, maxLogBytes: limits.maxLogBytes });
     else live.run(inputs, beginning.sender);
     return live;

@@ -55,7 +55,8 @@ export class MemoryStore implements Store {
 
   finish(record: EndedRecord): void {
     const keptMs = this.#now();
-    if (this.#isTaken(record.id, keptMs)) return;
+    // Most ids are new, and need no look at their record.
+    if (this.#records.find(record.id) !== undefined && this.recall(record.id) !== undefined) return;
     this.#charge.grow(this.#bytesOf(this.#records.push(record, keptMs)));
     this.#sweep(keptMs);
   }
@@ -81,13 +82,6 @@ export class MemoryStore implements Store {
 
   close(): Promise<void> {
     return Promise.resolve();
-  }
-
-  /** Whether the id has an outcome that has not expired. */
-  #isTaken(id: string, now: number): boolean {
-    if (this.#records.find(id) === undefined) return false;
-    this.#sweep(now);
-    return this.#records.find(id) !== undefined;
   }
 
   #sweep(now: number): void {

@@ -149,32 +149,6 @@ describe("a file that cannot be read is moved aside, and the server begins anew"
   });
 });
 
-describe("a write-ahead log", () => {
-  /** Changes the write-ahead log of a killed process, and opens the database. @returns the errors that were logged */
-  async function errorsAfter(change: (wal: string) => Promise<void>): Promise<readonly unknown[]> {
-    await using dir = await tempDir();
-    const path = dir.join("predictions.db");
-    await killedAfter(200, path, { role: "main", owner: "a" });
-    await change(`${path}-wal`);
-    using error = spyOn(log, "error").mockImplementation(silent);
-    const store = await open(dir);
-    await store.close();
-    return error.mock.calls.flat();
-  }
-
-  test("of a killed process is no error", async () => {
-    expect(await errorsAfter(async () => {})).toEqual([]);
-  });
-
-  test("whose last commit is incomplete is no error", async () => {
-    const cut = async (wal: string) => {
-      const bytes = await Bun.file(wal).bytes();
-      await Bun.write(wal, bytes.subarray(0, bytes.length - 5000));
-    };
-    expect(await errorsAfter(cut)).toEqual([]);
-  });
-});
-
 describe("a file that is deleted or replaced under a running server", () => {
   test.each(["deleted", "replaced"])(
     "%s: the server is not ready, accepts nothing, and can read its predictions",

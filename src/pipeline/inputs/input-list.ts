@@ -27,8 +27,6 @@ export class ReadyInputs implements InputList {
   }
 }
 
-export const noInputs: InputList = new ReadyInputs([]);
-
 /** All inputs as an array. Works only before the first `drop`. */
 export function toArray(inputs: InputList): unknown[] {
   return Array.from({ length: inputs.length }, (_, index) => inputs.get(index));

@@ -4,7 +4,7 @@ import { existsSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs
 import { codeOf } from "../../base/errors.ts";
 import { isOverLimits, type RetentionLimits } from "../retention.ts";
 import { prepareFolder } from "./database-lock.ts";
-import { connect, type FileOptions, UnreadableFile } from "./prediction-schema.ts";
+import { connect, type FileOptions, pragma, UnreadableFile } from "./prediction-schema.ts";
 import {
   type Meta,
   type Oldest,
@@ -183,7 +183,8 @@ export class PredictionDatabase {
         if (this.#sweep(meta, { nowMs: this.#nowMs, limit: SWEEP_ROWS })) this.#sql.setMeta.run(meta);
       })
       .deferred();
-    if (this.#pragma("freelist_count") > Math.max(SPARE_PAGES, this.#pragma("page_count") / 4))
+    const [free, all] = ["freelist_count", "page_count"].map((name) => Number(pragma(this.#database, name)));
+    if (Number(free) > Math.max(SPARE_PAGES, Number(all) / 4))
       this.#database.run(`PRAGMA incremental_vacuum(${VACUUM_PAGES})`);
   }
 
@@ -253,11 +254,6 @@ export class PredictionDatabase {
     } finally {
       rmSync(path, { force: true });
     }
-  }
-
-  #pragma(name: string): number {
-    const [[value] = []] = this.#database.query(`PRAGMA ${name}`).values();
-    return Number(value);
   }
 }
 

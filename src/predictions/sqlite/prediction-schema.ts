@@ -56,7 +56,9 @@ export function connect({ path, sync, isMain }: FileOptions): Database {
   try {
     database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
     prepareSchema(database);
-    if (isMain && statSync(path).size <= MAX_CHECKED_BYTES) check(database);
+    const isChecked = isMain && statSync(path).size <= MAX_CHECKED_BYTES;
+    if (isChecked && pragma(database, "quick_check(1)") !== "ok")
+      throw new UnreadableFile("it is damaged (SQLITE_CORRUPT)");
     database.run("PRAGMA journal_mode = WAL");
     database.run(`PRAGMA synchronous = ${sync}`);
     database.run(`PRAGMA wal_autocheckpoint = ${MAX_LOG_PAGES}`);
@@ -84,13 +86,13 @@ function makePrivate(path: string): void {
 
 /** Creates the tables. Throws for a database of another program, or of another release of sconce. */
 function prepareSchema(database: Database): void {
-  if (number(database, "user_version") === 0 && number(database, "application_id") === 0) {
+  if (pragma(database, "user_version") === 0 && pragma(database, "application_id") === 0) {
     // Must precede the tables: once a database has tables, only VACUUM makes the change effective.
     database.run("PRAGMA auto_vacuum = INCREMENTAL");
   }
   database
     .transaction(() => {
-      const [application, version] = [number(database, "application_id"), number(database, "user_version")];
+      const [application, version] = [pragma(database, "application_id"), Number(pragma(database, "user_version"))];
       const hasTables = database.query("SELECT 1 FROM sqlite_schema LIMIT 1").get() !== null;
       if (application === 0 && version === 0 && !hasTables) {
         database.run(tables);
@@ -108,15 +110,8 @@ function prepareSchema(database: Database): void {
     .immediate();
 }
 
-function check(database: Database): void {
-  if (text(database, "quick_check(1)") !== "ok") throw new UnreadableFile("it is damaged (SQLITE_CORRUPT)");
-}
-
-function number(database: Database, pragma: string): number {
-  return Number(text(database, pragma));
-}
-
-function text(database: Database, pragma: string): string {
-  const [[value] = []] = database.query(`PRAGMA ${pragma}`).values();
-  return String(value);
+/** The value that a pragma reads. */
+export function pragma(database: Database, name: string): unknown {
+  const [[value] = []] = database.query(`PRAGMA ${name}`).values();
+  return value;
 }
