@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { refuseTooMany } from "../../../pipeline/inputs/input-decoder.ts";
 import { checked } from "../message.ts";
-import { datatypeOf, type ModelTensors, rowShape, type TensorField, unfit } from "./tensors.ts";
+import { type ModelTensors, type TensorField, unfit } from "./tensors.ts";
 
 /** A parameter that the server refuses, because to ignore it would give wrong results. Clients write 0 or an empty text for "not set". */
 const unsupported = z.literal([0, "", false], "this server does not support it").nullish();
@@ -95,8 +95,8 @@ function inputsOf({ inputs }: RequestBody, binary: Uint8Array, model: ModelInter
   const given = inputs.map(({ name, shape, datatype, parameters, data }): GivenTensor => {
     const field = fieldNamed(name, fields, `input '${name}' for model '${model.name}'`);
     if (!left.delete(field)) throw unfit(`input '${name}' is given twice`);
-    if (datatype !== datatypeOf(field)) {
-      const expected = `input '${name}' of model '${model.name}' has the datatype ${datatypeOf(field)}`;
+    if (datatype !== field.datatype) {
+      const expected = `input '${name}' of model '${model.name}' has the datatype ${field.datatype}`;
       throw unfit(`${expected}, the request says '${datatype}'`);
     }
     const of = { field, shape: fittingShape(field, shape, model) };
@@ -120,7 +120,7 @@ function inputsOf({ inputs }: RequestBody, binary: Uint8Array, model: ModelInter
 
 /** Checks the shape of an input. Triton's clients cannot send the shape [n], and send [n, 1] instead, which becomes [n]. */
 function fittingShape(field: TensorField, shape: readonly number[], { name }: ModelInterface): readonly number[] {
-  const expected = [-1, ...rowShape(field)];
+  const { shape: expected } = field;
   if (expected.length === 1 && shape.length === 2 && shape[1] === 1) return shape.slice(0, 1);
   const fits = shape.length === expected.length && expected.every((size, i) => size === -1 || size === shape[i]);
   if (fits) return shape;

@@ -4,9 +4,8 @@ import { arrayFromBytes } from "../../../author/ndarray-bytes.ts";
 import { arrayFromLists, listsFromArray } from "../../../author/ndarray-wire.ts";
 import type { Tensor, TensorSpec } from "../../../author/tensor.ts";
 import { isObject } from "../../../base/json.ts";
-import { encodeElements } from "./byte-elements.ts";
 import type { WantedOutput } from "./infer-request.ts";
-import { bytesOf, datatypeOf, unfit } from "./tensors.ts";
+import { unfit } from "./tensors.ts";
 
 /** A body of JSON, followed by the bytes of binary tensors. */
 export interface ResponseBody {
@@ -29,10 +28,10 @@ export function responseBody(head: object, outputs: readonly string[], { wanted,
   const rows: unknown[] = outputs.map((text) => JSON.parse(text));
   const binary: Uint8Array[] = [];
   const tensors = wanted.map((output) => {
-    const { name } = output.field;
+    const { name, datatype } = output.field;
     const values = isWhole ? rows : rows.map((row) => (isObject(row) ? row[name] : undefined));
     const { shape, data } = tensorOf(output, values);
-    const tensor = { name, datatype: datatypeOf(output.field), shape };
+    const tensor = { name, datatype, shape };
     if (!(data instanceof Uint8Array)) return { ...tensor, data };
     binary.push(data);
     return { ...tensor, parameters: { binary_data_size: data.length } };
@@ -98,4 +97,15 @@ function listOf({ dtype, data }: Tensor, place: string): unknown {
 /** The bytes of a data URI; for another URL, the URL as text. */
 function fileBytes(url: string): Uint8Array {
   return isDataUrl(url) ? decodeDataUrl(url, Number.POSITIVE_INFINITY).bytes : Buffer.from(url);
+}
+
+/** Encodes a BYTES tensor: each element is its length as a little-endian u32, followed by its bytes. */
+function encodeElements(elements: readonly Uint8Array[]): Uint8Array {
+  const lengths = elements.map(({ length }) => new Uint8Array(Uint32Array.of(length).buffer));
+  const parts = elements.flatMap((element, i) => [lengths[i] ?? element, element]);
+  return Bun.concatArrayBuffers(parts, Infinity, true);
+}
+
+function bytesOf({ data }: Tensor): Uint8Array {
+  return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 }

@@ -7,9 +7,8 @@ import { checkDepth, type InputValues } from "../../../pipeline/inputs/input-dec
 import { MAX_COST, sizeOfJson } from "../../../pipeline/inputs/json-text.ts";
 import { MAX_MESSAGE_BYTES, messageTooLarge } from "../../body-reader.ts";
 import { tooManyValues } from "../message.ts";
-import { elementsIn } from "./byte-elements.ts";
 import type { GivenTensor, InferRequest } from "./infer-request.ts";
-import { datatypeOf, type NumberValues, unfit } from "./tensors.ts";
+import { type NumberValues, unfit } from "./tensors.ts";
 
 /** Bytes counted for each field of each row besides its value. */
 const FIELD_BYTES = 128;
@@ -88,7 +87,7 @@ function arrayOn({ field, shape }: GivenTensor, bytes: Uint8Array, dtype: DType)
   const Data: new (buffer: ArrayBufferLike, offset: number, length: number) => TensorData = arrayTypes[dtype];
   const [count, elementBytes] = [countOf(shape), arrayTypes[dtype].BYTES_PER_ELEMENT];
   if (bytes.length !== count * elementBytes) {
-    const expected = `${datatypeOf(field)} of the shape [${shape}] has ${count * elementBytes}`;
+    const expected = `${field.datatype} of the shape [${shape}] has ${count * elementBytes}`;
     throw unfit(`input '${field.name}' has ${bytes.length} bytes, and ${expected}`);
   }
   const { buffer, byteOffset } = bytes.byteOffset % elementBytes === 0 ? bytes : bytes.slice();
@@ -140,6 +139,25 @@ function byteColumn(given: GivenTensor): Column {
   const sizes = elements.map((element) => sizeOfJson(Buffer.from(element)));
   const [checks, parsedBytes] = [total(sizes.map(({ cost }) => cost)), total(sizes.map((size) => size.bytes))];
   return { bytes, checks, parsedBytes, valueAt };
+}
+
+/**
+ * Decodes a BYTES tensor: each element is its length as a little-endian u32, followed by its bytes.
+ * @param count elements by the shape
+ * @throws ProblemError 400 if the bytes do not have exactly `count` elements
+ */
+function elementsIn(name: string, bytes: Uint8Array, count: number): Uint8Array[] {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  let at = 0;
+  const elements = Array.from({ length: count }, (_, i) => {
+    if (at === bytes.length) throw unfit(`input '${name}' has ${i} elements, and its shape has ${count}`);
+    const begin = at + Uint32Array.BYTES_PER_ELEMENT;
+    at = begin <= bytes.length ? begin + view.getUint32(at, true) : Infinity;
+    if (at > bytes.length) throw unfit(`input '${name}', element ${i}: its bytes end before its length`);
+    return bytes.subarray(begin, at);
+  });
+  if (at < bytes.length) throw unfit(`input '${name}' has more elements than its shape, which has ${count}`);
+  return elements;
 }
 
 const urlPattern = /^(?:https?:\/\/|data:)/i;

@@ -1,11 +1,11 @@
 /** Describes the fields of a model's inputs and outputs as tensors of the Open Inference Protocol. The first dimension of a tensor is the batch. */
-import { arrayTypes, type DType, type Tensor } from "../../../author/tensor.ts";
+import { type DType, isDType } from "../../../author/tensor.ts";
 import { isObject } from "../../../base/json.ts";
 import { ARRAY_KEYWORD, type JsonSchema, type JsonType, SchemaNode } from "../../../base/schemas/json-schema.ts";
 import { ProblemError } from "../../problem.ts";
 
 /** Names of dtypes in the protocol. */
-export const datatypes = {
+const datatypes = {
   float32: "FP32",
   float64: "FP64",
   float16: "FP16",
@@ -37,6 +37,9 @@ interface ByteValues {
 export interface TensorField {
   readonly name: string;
   readonly isRequired: boolean;
+  readonly datatype: string;
+  /** Sizes of the tensor's dimensions; −1 for a size that may vary. The first dimension is the batch. */
+  readonly shape: readonly number[];
   readonly values: NumberValues | ByteValues;
 }
 
@@ -52,22 +55,27 @@ export function tensorsOf(schema: JsonSchema, name: "input" | "output"): ModelTe
   const [only, ...others] = node.options;
   const isDeclared = only !== undefined && only.fields.size > 0 && only.others === undefined && !only.hasPatterns;
   const isWhole = !isDeclared || others.length > 0 || node.isCombined;
-  if (isWhole) return { fields: [{ name, isRequired: true, values: valuesOf(node) }], isWhole };
-  const fields = [...node.fields].map(([name_, field]): TensorField => {
+  if (isWhole) return { fields: [fieldOf(name, true, valuesOf(node))], isWhole };
+  const fields = [...node.fields].map(([name_, field]) => {
     const isRequired = node.required.includes(name_);
     // An optional output field is JSON text, because only JSON can express `null`, which stands for a missing value.
-    const values = name === "output" && !isRequired ? { kind: "json" as const } : valuesOf(field);
-    return { name: name_, isRequired, values };
+    return fieldOf(name_, isRequired, name === "output" && !isRequired ? { kind: "json" } : valuesOf(field));
   });
   return { fields, isWhole };
+}
+
+function fieldOf(name: string, isRequired: boolean, values: TensorField["values"]): TensorField {
+  if (values.kind !== "numbers") return { name, isRequired, datatype: "BYTES", shape: [-1], values };
+  const shape = [-1, ...values.dims.map((dim) => (typeof dim === "number" ? dim : -1))];
+  return { name, isRequired, datatype: datatypes[values.dtype], shape, values };
 }
 
 function valuesOf(node: SchemaNode): TensorField["values"] {
   if (node.isCombined || node.types.has("null")) return { kind: "json" };
   const mark = node.options.map(({ schema }) => schema[ARRAY_KEYWORD]).find(isObject);
-  if (mark !== undefined) {
+  if (typeof mark?.dtype === "string" && isDType(mark.dtype)) {
     const dims = Array.isArray(mark.shape) ? mark.shape.map(sizeOf) : [];
-    return { kind: "numbers", dtype: dtypeOf(mark.dtype), dims, takesBytes: true };
+    return { kind: "numbers", dtype: mark.dtype, dims, takesBytes: true };
   }
   if (hasType(node, "string")) {
     const { mediaTypes } = node.file ?? {};
@@ -82,8 +90,8 @@ function valuesOf(node: SchemaNode): TensorField["values"] {
     dims.push(minItems);
     inner = inner.items;
   }
-  const dtype = numberTypes.find(([type]) => hasType(inner, type))?.[1];
-  return dtype === undefined ? { kind: "json" } : { kind: "numbers", dtype, dims, takesBytes: false };
+  const [, element] = numberTypes.find(([type]) => hasType(inner, type)) ?? [];
+  return element === undefined ? { kind: "json" } : { kind: "numbers", dtype: element, dims, takesBytes: false };
 }
 
 const binaryType = /^(?:image|audio|video)\//;
@@ -98,28 +106,9 @@ function hasType({ types }: SchemaNode, type: JsonType): boolean {
   return types.size === 1 && types.has(type);
 }
 
-function dtypeOf(name: unknown): DType {
-  const dtype = Object.keys(arrayTypes).find((known): known is DType => known === name);
-  if (dtype === undefined) throw new RangeError(`the schema has the unknown dtype ${JSON.stringify(name)}`);
-  return dtype;
-}
-
 function sizeOf(dim: unknown): number | string {
   if (typeof dim === "number" || typeof dim === "string") return dim;
   return isObject(dim) && typeof dim.name === "string" ? dim.name : "free";
-}
-
-export function datatypeOf({ values }: TensorField): string {
-  return values.kind === "numbers" ? datatypes[values.dtype] : "BYTES";
-}
-
-/** Sizes of one row's dimensions; −1 for a size that may vary. */
-export function rowShape({ values }: TensorField): number[] {
-  return values.kind === "numbers" ? values.dims.map((dim) => (typeof dim === "number" ? dim : -1)) : [];
-}
-
-export function bytesOf({ data }: Pick<Tensor, "data">): Uint8Array {
-  return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 }
 
 /** The error for a request that does not match the model. */

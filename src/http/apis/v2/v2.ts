@@ -16,7 +16,7 @@ import { admit, runInputs } from "../waited-predictions.ts";
 import { requestOf } from "./infer-request.ts";
 import { responseBody } from "./infer-response.ts";
 import { prepareInputs } from "./prediction-inputs.ts";
-import { datatypeOf, rowShape, type TensorField, tensorsOf } from "./tensors.ts";
+import { type TensorField, tensorsOf } from "./tensors.ts";
 
 const LENGTH_HEADER = "Inference-Header-Content-Length";
 /** Another name of the version that answers without one. Triton's perf_analyzer exits if a version is not a number. */
@@ -137,13 +137,11 @@ function protocolModel(model: ServedModel) {
   return { model, inputs, outputs, byteFields, metadata, config };
 }
 
-function metadataOf(field: TensorField) {
-  return { name: field.name, datatype: datatypeOf(field), shape: [-1, ...rowShape(field)] };
+function metadataOf({ name, datatype, shape }: TensorField) {
+  return { name, datatype, shape };
 }
 
 /** A tensor in the model configuration, whose `dims` exclude the batch dimension. */
-function configOf(field: TensorField) {
-  const datatype = datatypeOf(field);
-  const type = datatype === "BYTES" ? "STRING" : datatype;
-  return { name: field.name, data_type: `TYPE_${type}`, dims: rowShape(field) };
+function configOf({ name, datatype, shape }: TensorField) {
+  return { name, data_type: `TYPE_${datatype === "BYTES" ? "STRING" : datatype}`, dims: shape.slice(1) };
 }
