@@ -38,7 +38,7 @@ app.post("/predictions", async (c) => {
     headers: { Location: `/predictions/${id}`, "Content-Type": "application/json" },
   });
 });
-app.onError((error) => problemResponse(problemOf(error)));
+app.onError((error, c) => problemResponse(c, problemOf(error)));
 
 const server = Bun.serve({ port: 0, hostname: "127.0.0.1", idleTimeout: 0, development: false, fetch: app.fetch });
 console.log(`Listening on ${server.url.origin}`);

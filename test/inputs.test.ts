@@ -1,7 +1,7 @@
 /** Request bodies become inputs, for kinds of schemas that no model in test/models has. */
 import { describe, expect, test } from "bun:test";
 import { readBody } from "../src/http/body-reader.ts";
-import { problemOf, problemResponse } from "../src/http/problem.ts";
+import { problemOf, problemStatus } from "../src/http/problem.ts";
 import { Uploads } from "../src/http/uploads.ts";
 import { InputError, type InputErrorOptions, z } from "../src/index.ts";
 import { Bodies } from "../src/pipeline/inputs/body.ts";
@@ -21,7 +21,9 @@ async function read(schema: z.ZodType, body: string | Uint8Array<ArrayBuffer>): 
     const { inputs } = await bodies.decode(given, 10_000, () => {});
     return { inputs: toArray(inputs), bytes };
   } catch (error) {
-    return problemResponse(problemOf(error)).json();
+    // As JSON, like a client reads it.
+    const problem = problemOf(error);
+    return JSON.parse(JSON.stringify({ ...problem, status: problemStatus(problem) }));
   }
 }
 

@@ -99,7 +99,7 @@ function routerOf(options: AppOptions): Hono {
   });
   app.onError((error, c) => {
     const problem = refused(c, error);
-    return apiError(c, problem, error) ?? problemResponse(problem);
+    return apiError(c, problem, error) ?? problemResponse(c, problem);
   });
   return app;
 }

@@ -1,5 +1,6 @@
 /** Error answers: problem details (RFC 9457), and their status for each error code. */
 import { STATUS_CODES } from "node:http";
+import type { Context } from "hono";
 import { type ErrorCode, type Fault, SconceError } from "../base/errors.ts";
 import { type Refusal, refusals } from "../base/labels.ts";
 
@@ -111,18 +112,10 @@ export function problemOf(error: unknown): Problem {
   return { ...problem, headers: { "Retry-After": String(retryAfterS ?? 1), ...closing } };
 }
 
-export function problemResponse(problem: Problem): Response {
+export function problemResponse(c: Context, problem: Problem): Response {
   const { detail, code, errors, headers } = problem;
   const status = problemStatus(problem);
-  const body = {
-    type: problemType(code),
-    title: titleOf(status),
-    status,
-    detail,
-    ...(errors ? { errors } : {}),
-  };
-  return new Response(JSON.stringify(body), {
-    status,
-    headers: { ...headers, "Content-Type": "application/problem+json" },
-  });
+  const body = { type: problemType(code), title: titleOf(status), status, detail, ...(errors ? { errors } : {}) };
+  // Not a new Response, which would lack the headers that middleware has set, such as those of CORS.
+  return c.body(JSON.stringify(body), status, { ...headers, "Content-Type": "application/problem+json" });
 }

@@ -182,7 +182,7 @@ function unready(config: ServeConfig): Listener {
   app.notFound(() => {
     throw notReady("starting");
   });
-  app.onError((error) => problemResponse(problemOf(error)));
+  app.onError((error, c) => problemResponse(c, problemOf(error)));
   return new Listener(config, withContext(app.fetch, { accessLog: config.accessLog }));
 }
 
