@@ -8,7 +8,7 @@ import { temporaryFolder } from "./temporary-folder.ts";
  * Makes a file or folder under a temporary name and renames it when it is complete. Does nothing if `path` exists. If
  * several processes make a folder at once, the first result stays; of a file, the last.
  * @param make writes to the temporary path, which does not exist yet
- * @param prefix start of the name of the temporary folder beside `path`; after a kill this folder remains
+ * @param prefix start of the name of the temporary folder beside `path`
  * @returns `path`
  */
 export async function madeOnce(

@@ -2,7 +2,7 @@
  * The cache of libraries that executables unpack. A folder's name contains the digest of its pack (the compressed
  * libraries). The folder gets its name only when it is complete.
  */
-import { accessSync, chmodSync, constants, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
+import { accessSync, chmodSync, constants, existsSync, mkdirSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { SconceError } from "../../base/errors.ts";
@@ -17,7 +17,6 @@ import { checksumOf, type LibraryPack, type PackedFile, unpackedSize } from "./p
  */
 const LOCK_TIMEOUT_MS = 300_000;
 const unfinishedPrefix = ".unpacking-";
-const unfinished = /^\.unpacking-\w{6}$/;
 
 export interface UnpackListener {
   /** Called when unpacking into `folder` begins. */
@@ -46,7 +45,6 @@ export class LibraryCache {
     try {
       if (isThere(folder)) return folder;
       using _lock = await lock(home, () => listener.waiting(home));
-      sweep(home);
       // During the wait for the lock, another process may have unpacked the files.
       if (isThere(folder)) return folder;
       requireSpace(home, unpackedSize(pack));
@@ -72,13 +70,6 @@ async function lock(home: string, onWait: () => void): Promise<FileLock> {
   const lock = await lockWhenFree(join(home, ".lock"), { timeoutMs: LOCK_TIMEOUT_MS, onWait });
   if (lock !== undefined) return lock;
   throw Object.assign(new Error("another process holds the lock of the cache"), { code: "EBUSY" });
-}
-
-/** Removes unfinished folders of killed processes. The caller holds the lock, so no other process is unpacking. */
-function sweep(home: string): void {
-  for (const entry of readdirSync(home, { withFileTypes: true })) {
-    if (entry.isDirectory() && unfinished.test(entry.name)) rmSync(join(home, entry.name), { recursive: true });
-  }
 }
 
 async function unpack(pack: LibraryPack, folder: string, listener: UnpackListener): Promise<void> {

@@ -2,16 +2,13 @@
  * A private temporary folder of one running program, for Unix sockets and shared counters of a server, or for unpacked
  * libraries.
  */
-import { chmodSync, existsSync, lstatSync, mkdtempSync, readdirSync, rmSync, utimesSync } from "node:fs";
+import { chmodSync, readdirSync, utimesSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { isAbsolute, join } from "node:path";
 import { messageOf, SconceError } from "../../base/errors.ts";
-import { type FileLock, tryLock } from "../files/lock.ts";
+import { temporaryFolder } from "../files/temporary-folder.ts";
 
 const prefix = "sconce-run-";
-const named = /^sconce-run-\w{6}$/;
-/** File whose lock the program has until it ends. */
-const lockName = "lock";
 /**
  * Longest path of a Unix socket in bytes: `sun_path` has 108 bytes on Linux and 104 elsewhere, including the final
  * zero.
@@ -19,8 +16,6 @@ const lockName = "lock";
 const MAX_SOCKET_PATH = process.platform === "linux" ? 107 : 103;
 /** Longest name of a file in the folder, in bytes, so that paths of sockets stay short enough. */
 const MAX_NAME = 24;
-/** Age in milliseconds at which a folder without a lock counts as abandoned. */
-const UNFINISHED_MS = 60_000;
 /**
  * Interval in milliseconds at which the folder's times are updated, because cleaners of `/tmp` remove files that are
  * untouched for a day or more.
@@ -35,8 +30,7 @@ export interface RunFolder extends Disposable {
 }
 
 /**
- * Creates the folder in the first usable place, and removes folders there that killed servers of this user left. The
- * folder is removed when this process exits.
+ * Creates the folder in the first usable place. The folder is removed when this process exits.
  * @param places parent folders to try. Default: the folder for temporary files, then `$XDG_RUNTIME_DIR`, which vanishes
  * when the user logs out, then `/dev/shm`
  * @throws SconceError `processes_unavailable`
@@ -45,7 +39,6 @@ export function makeRunFolder(places: readonly string[] = defaultPlaces()): RunF
   const faults: string[] = [];
   for (const place of places) {
     try {
-      sweep(place);
       return makeIn(place);
     } catch (error) {
       faults.push(`${place} (${messageOf(error)})`);
@@ -67,37 +60,28 @@ function defaultPlaces(): string[] {
 function makeIn(place: string): RunFolder {
   if (!isAbsolute(place)) throw new Error("not an absolute path");
   if (Buffer.byteLength(place) > longestPlace) throw new Error("too long a path for sockets");
-  const path = mkdtempSync(join(place, prefix));
-  let lock: FileLock | undefined;
-  // The listener of the exit also keeps the lock from garbage collection.
-  const remove = () => {
-    lock?.release();
-    rmSync(path, { recursive: true, force: true });
-  };
-  process.once("exit", remove);
+  const folder = temporaryFolder(place, prefix);
+  const { path } = folder;
   try {
     // Sets the mode explicitly, because the umask may restrict the mode of `mkdir`.
     chmodSync(path, 0o700);
-    lock = tryLock(join(path, lockName));
-    const touching = setInterval(() => touch(path), TOUCH_MS);
-    touching.unref();
-    return {
-      path,
-      join(name) {
-        if (Buffer.byteLength(name) > MAX_NAME) throw new RangeError(`${name} has more than ${MAX_NAME} bytes`);
-        return join(path, name);
-      },
-      [Symbol.dispose]() {
-        clearInterval(touching);
-        process.off("exit", remove);
-        remove();
-      },
-    };
   } catch (error) {
-    process.off("exit", remove);
-    remove();
+    folder[Symbol.dispose]();
     throw error;
   }
+  const touching = setInterval(() => touch(path), TOUCH_MS);
+  touching.unref();
+  return {
+    path,
+    join(name) {
+      if (Buffer.byteLength(name) > MAX_NAME) throw new RangeError(`${name} has more than ${MAX_NAME} bytes`);
+      return join(path, name);
+    },
+    [Symbol.dispose]() {
+      clearInterval(touching);
+      folder[Symbol.dispose]();
+    },
+  };
 }
 
 function touch(folder: string): void {
@@ -109,28 +93,4 @@ function touch(folder: string): void {
       // The folder was removed meanwhile.
     }
   }
-}
-
-function sweep(place: string): void {
-  for (const name of readdirSync(place)) {
-    const folder = join(place, name);
-    if (named.test(name) && isOwn(folder) && isAbandoned(folder)) rmSync(folder, { recursive: true, force: true });
-  }
-}
-
-function isOwn(folder: string): boolean {
-  const found = lstatSync(folder, { throwIfNoEntry: false });
-  return found?.isDirectory() === true && found.uid === process.getuid?.();
-}
-
-/** Whether the program of a folder has ended: its lock is free, or an old folder has no lock. */
-function isAbandoned(folder: string): boolean {
-  const path = join(folder, lockName);
-  if (!existsSync(path)) {
-    const made = lstatSync(folder, { throwIfNoEntry: false });
-    return made !== undefined && Date.now() - made.mtimeMs > UNFINISHED_MS;
-  }
-  const lock = tryLock(path);
-  lock?.release();
-  return lock !== undefined;
 }

@@ -21,9 +21,7 @@ const VERSION = 6;
 
 const packName = "pack.bin";
 const indexName = "index.json";
-const unfinishedPrefix = ".packing-";
-/** Folders of packs, also of unfinished packs of killed processes. */
-const packFolder = /^(?:packed-[0-9a-f]{16}|\.packing-\w{6})$/;
+const packFolder = /^packed-[0-9a-f]{16}$/;
 const UNUSED_MS = 30 * 24 * 3_600_000;
 
 export interface PackOptions {
@@ -50,7 +48,7 @@ export async function packLibraries(
       const packed = await compress(files, described, { ...options, path: join(temporary, packName) });
       await Bun.write(join(temporary, indexName), JSON.stringify(packed));
     };
-    await madeOnce(folder, make, unfinishedPrefix);
+    await madeOnce(folder, make, ".packing-");
     requirePrivate(folder);
     const now = new Date();
     utimesSync(folder, now, now);

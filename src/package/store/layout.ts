@@ -7,7 +7,7 @@ import { acquireLock, type FileLock } from "../../machine/files/lock.ts";
 import { Blobs, type StagedBlob } from "./blobs.ts";
 import { IndexFile } from "./index-file.ts";
 import { ociLayout } from "./manifest.ts";
-import { Workspace } from "./workspace.ts";
+import { openWorkspace, sweepWorkspaces, type Workspace } from "./workspace.ts";
 
 const lockTimeoutMs = 30_000;
 
@@ -51,11 +51,9 @@ export class Layout {
     using _lock = this.lock();
     const layoutPath = join(this.home, "oci-layout");
     if (!existsSync(layoutPath)) replaceFile(layoutPath, ociLayout, join(this.home, ".oci-layout"));
-    const [parent, downloads] = this.#workspaces;
-    for (const folder of [this.blobs.folder, parent, downloads]) mkdirSync(folder, { recursive: true });
+    mkdirSync(this.blobs.folder, { recursive: true });
     this.sweep();
-    const reopened = download === undefined ? undefined : Workspace.reopen(downloads, download);
-    return reopened ?? Workspace.open(parent);
+    return openWorkspace(this.home, download);
   }
 
   /**
@@ -86,19 +84,9 @@ export class Layout {
     return garbage.reduce((bytes, digest) => bytes + this.blobs.remove(digest), 0);
   }
 
-  /**
-   * Removes temporary folders of dead processes, and downloads without a write for `maxAgeMs`. The caller holds the
-   * lock.
-   */
+  /** Removes what dead processes have left, and downloads without a write for `maxAgeMs`. The caller holds the lock. */
   sweep(maxAgeMs = maxPartialAgeMs): void {
-    const [parent, downloads] = this.#workspaces;
-    if (existsSync(parent)) Workspace.sweep(parent);
-    if (existsSync(downloads)) Workspace.sweep(downloads, maxAgeMs);
-  }
-
-  /** Parent folders of the temporary folders: the first for writes, the second for downloads. */
-  get #workspaces() {
-    return [join(this.home, ".tmp"), join(this.home, ".partial")] as const;
+    sweepWorkspaces(this.home, maxAgeMs);
   }
 
   /**

@@ -4,84 +4,64 @@
  */
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { type FileLock, tryLock } from "../../machine/files/lock.ts";
+import { tryLock } from "../../machine/files/lock.ts";
+import { removeAbandoned, temporaryFolder } from "../../machine/files/temporary-folder.ts";
 
+export interface Workspace extends Disposable {
+  readonly folder: string;
+  /** Removes the folder after success. The caller holds the store's lock. */
+  finish(): void;
+}
+
+const buildPrefix = "build-";
 const lockName = "lock";
 
-export class Workspace implements Disposable {
-  readonly folder: string;
-  readonly #lock: FileLock | undefined;
-  readonly #isResumable: boolean;
+/** Parent folders of the workspaces in a store. */
+const parentsOf = (home: string) => ({ builds: join(home, ".tmp"), downloads: join(home, ".partial") });
 
-  private constructor(folder: string, lock: FileLock | undefined, isResumable: boolean) {
-    this.folder = folder;
-    this.#lock = lock;
-    this.#isResumable = isResumable;
-  }
+/**
+ * Opens a folder for a build, or for a download with the files of an earlier run. If another process uses the
+ * download's folder, opens a folder for a build. The caller holds the store's lock.
+ */
+export function openWorkspace(home: string, download?: string): Workspace {
+  const { builds, downloads } = parentsOf(home);
+  for (const parent of [builds, downloads]) mkdirSync(parent, { recursive: true });
+  const reopened = download === undefined ? undefined : reopen(join(downloads, download));
+  if (reopened !== undefined) return reopened;
+  const folder = temporaryFolder(builds, buildPrefix);
+  const remove = () => folder[Symbol.dispose]();
+  return { folder: folder.path, finish: remove, [Symbol.dispose]: remove };
+}
 
-  /**
-   * Creates a folder inside `parent` and locks it. The caller holds the store's lock, so no `sweep` can remove the
-   * folder before it is locked.
-   */
-  static open(parent: string): Workspace {
-    const folder = join(parent, crypto.randomUUID());
-    mkdirSync(folder, { recursive: true });
-    return new Workspace(folder, tryLock(join(folder, lockName)), false);
-  }
-
-  /**
-   * Opens or creates the folder `name` inside `parent`. It may contain files of an earlier run. The caller holds the
-   * store's lock.
-   * @returns undefined while another process uses the folder
-   */
-  static reopen(parent: string, name: string): Workspace | undefined {
-    const folder = join(parent, name);
-    mkdirSync(folder, { recursive: true });
-    const lock = tryLock(join(folder, lockName));
-    return lock && new Workspace(folder, lock, true);
-  }
-
-  /** Removes the folder after success. The caller holds the store's lock. */
-  finish(): void {
-    rmSync(this.folder, { recursive: true, force: true });
-    this.#lock?.release();
-  }
-
-  [Symbol.dispose](): void {
-    // A download's folder stays for a later pull.
-    if (!this.#isResumable) rmSync(this.folder, { recursive: true, force: true });
-    this.#lock?.release();
-  }
-
-  /**
-   * Removes folders inside `parent` that no process uses. The caller holds the store's lock.
-   * @param maxAgeMs keeps folders in which a file was written within this time
-   */
-  static sweep(parent: string, maxAgeMs = 0): void {
-    for (const folder of unused(parent)) {
-      if (maxAgeMs > 0 && ageOf(folder) < maxAgeMs) continue;
+function reopen(folder: string): Workspace | undefined {
+  mkdirSync(folder, { recursive: true });
+  const lock = tryLock(join(folder, lockName));
+  if (lock === undefined) return undefined;
+  return {
+    folder,
+    finish() {
       rmSync(folder, { recursive: true, force: true });
-    }
-  }
+      lock.release();
+    },
+    [Symbol.dispose]: () => lock.release(),
+  };
 }
 
 /**
- * Yields folders inside `parent` that no process uses: the kernel releases the lock of a dead process. Each folder
- * stays locked until the next is requested.
+ * Removes folders of dead builds, and downloads without a write for `maxAgeMs` that no process uses. The caller holds
+ * the store's lock.
  */
-function* unused(parent: string): Generator<string> {
-  for (const entry of readdirSync(parent, { withFileTypes: true })) {
-    // Skips files, which for example a file manager created.
-    if (!entry.isDirectory()) continue;
-    const folder = join(parent, entry.name);
-    const lockPath = join(folder, lockName);
-    const lock = existsSync(lockPath) ? tryLock(lockPath) : undefined;
-    if (lock === undefined && existsSync(lockPath)) continue;
-    try {
-      yield folder;
-    } finally {
-      lock?.release();
-    }
+export function sweepWorkspaces(home: string, maxAgeMs: number): void {
+  const { builds, downloads } = parentsOf(home);
+  if (existsSync(builds)) removeAbandoned(builds, buildPrefix);
+  if (!existsSync(downloads)) return;
+  // Skips files, which for example a file manager created.
+  for (const entry of readdirSync(downloads, { withFileTypes: true }).filter((each) => each.isDirectory())) {
+    const folder = join(downloads, entry.name);
+    if (maxAgeMs > 0 && ageOf(folder) < maxAgeMs) continue;
+    const isLocked = existsSync(join(folder, lockName));
+    using lock = isLocked ? tryLock(join(folder, lockName)) : undefined;
+    if (!isLocked || lock !== undefined) rmSync(folder, { recursive: true, force: true });
   }
 }
 
