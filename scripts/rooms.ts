@@ -64,7 +64,7 @@ const rooms: Readonly<Record<string, Room>> = {
       native/binding open-runners program/program-schema
       program/weights-file remote/engine-server
       remote/frame remote/local-engine remote/remote-engine rows runner warm-up`,
-    maxLines: 7250,
+    maxLines: 7150,
   },
   "engine/batching": {
     imports: "engine",
@@ -89,7 +89,7 @@ const rooms: Readonly<Record<string, Room>> = {
       inputs/expected-kinds inputs/input-decoder inputs/input-list inputs/json-text
       inputs/loop-turns item-fault item-flow item-list item-pipeline memory/charge memory/memory-account
       output-encoder predict-all run-demo set-up spans`,
-    maxLines: 4910,
+    maxLines: 4770,
   },
   "pipeline/memory": {
     imports: "",

@@ -25,25 +25,6 @@ test("a server with little history has no estimate", () => {
   expect(rate.waitMs(1_000_000, work(rate, 10, { seconds: 0.5 }))).toBe(0);
 });
 
-test("a prediction waits for one input of each earlier prediction", () => {
-  const rate = new DrainRate(() => 1);
-  expect(rate.waitMs(300, work(rate, 100, { seconds: 20 }))).toBeCloseTo(3000, -2);
-});
-
-test("a slower device lengthens the expected wait within seconds", () => {
-  const rate = new DrainRate(() => 1);
-  const thenMs = work(rate, 100, { seconds: 20 });
-  expect(rate.waitMs(100, work(rate, 10, { seconds: 30, fromMs: thenMs }))).toBeGreaterThan(8000);
-});
-
-test("idle time does not count", () => {
-  const rate = new DrainRate(() => 1);
-  const thenMs = work(rate, 100, { seconds: 20 });
-  rate.idle();
-  const laterMs = thenMs + 3_600_000;
-  expect(rate.waitMs(100, work(rate, 100, { seconds: 1, fromMs: laterMs }))).toBeCloseTo(1000, -2);
-});
-
 test("while a device hangs, the expected wait grows", () => {
   const rate = new DrainRate(() => 1);
   const thenMs = work(rate, 100, { seconds: 20 });

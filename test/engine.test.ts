@@ -4,7 +4,6 @@ import { type Tensor, tensor } from "../src/author/tensor.ts";
 import { systemClock } from "../src/base/clock.ts";
 import { openBatching } from "../src/engine/batching/batcher.ts";
 import type { BatchItem } from "../src/engine/batching/batching.ts";
-import { LatencyTarget } from "../src/engine/batching/latency-target.ts";
 import { fixedKey } from "../src/engine/item-check.ts";
 import type { Runner } from "../src/engine/runner.ts";
 
@@ -41,7 +40,7 @@ class HeldRunner implements Runner {
   async dispose(): Promise<void> {}
 }
 
-function started(maxBatchSize: number, latencyTarget?: LatencyTarget) {
+function started(maxBatchSize: number) {
   const runner = new HeldRunner();
   const done: number[] = [];
   const batching = openBatching<BatchItem & { readonly index: number }>(
@@ -49,7 +48,6 @@ function started(maxBatchSize: number, latencyTarget?: LatencyTarget) {
       runners: [runner],
       maxBatchSize,
       maxQueueDelayMs: 0,
-      latencyTarget,
       // The clock stands still: with real time, the moment of dispatch would depend on the duration of the last batch.
       clock: { ...systemClock, now: () => 0 },
     },
@@ -100,13 +98,4 @@ test("an incomplete batch starts when the event loop turns", async () => {
   submit(2);
   await new Promise((resolve) => setImmediate(resolve));
   expect(runner.sizes).toEqual([2]);
-});
-
-test("with a latency target, waiting items run in batches that meet the target", async () => {
-  // A batch takes 2 seconds plus one second per item, and may take half of the target.
-  const target = new LatencyTarget(20_000, new Map([1, 2, 4, 8, 16].map((size) => [size, 1000 * (2 + size)])));
-  const { runner, submit } = started(16, target);
-  submit(12);
-  await new Promise((resolve) => setImmediate(resolve));
-  expect(runner.sizes[0]).toBe(8);
 });

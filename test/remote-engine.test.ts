@@ -1,6 +1,6 @@
 /** The two ends of the engine: a front, and the process that runs batches. */
 import { describe, expect, test } from "bun:test";
-import { float32, pad, type Tensor, type TensorSpecs, tensor } from "../src/author/tensor.ts";
+import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
 import { authorStack, messageWithLine } from "../src/base/author-line.ts";
 import { SconceError } from "../src/base/errors.ts";
 import { EngineServer, type EngineServerOptions } from "../src/engine/remote/engine-server.ts";
@@ -16,43 +16,6 @@ async function served(path: string, runner: Runner, options: Partial<EngineServe
 }
 
 describe("an item", () => {
-  test("with padded and free sizes gets its own output rows, without padding", async () => {
-    const dims = ["rows", pad("tokens", 0)];
-    const specs: TensorSpecs = { x: { dtype: "float32", dims } };
-    /** A runner that returns its inputs, padded to the longest item. */
-    const runner: Runner = {
-      async run(items) {
-        const shapes = items.map(([x]) => x?.shape ?? []);
-        const [rows = 0, longest] = [shapes[0]?.[0], Math.max(...shapes.map(([, tokens = 0]) => tokens))];
-        const data = new Float32Array(items.length * rows * longest);
-        for (const [i, [x]] of items.entries()) {
-          const tokens = x?.shape[1] ?? 0;
-          for (const [at, value] of [...(x?.data ?? [])].entries()) {
-            data[(i * rows + Math.floor(at / tokens)) * longest + (at % tokens)] = Number(value);
-          }
-        }
-        return [tensor(data, [items.length, rows, longest])];
-      },
-      settle() {},
-      async setThreads() {},
-      async dispose() {},
-    };
-    await using dir = await tempDir();
-    await using _ = await served(dir.join("s"), runner, { inputs: specs, outputs: specs });
-    const front = new Front({ inputs: specs, outputs: specs });
-    await front.engine.connect(dir.join("s"));
-    const given = Array.from({ length: 40 }, (_, index) => {
-      const shape = [1 + (index % 2), 1 + (index % 7)] as const;
-      return tensor(
-        Float32Array.from({ length: shape[0] * shape[1] }, (_, i) => 100 * index + i),
-        shape,
-      );
-    });
-    for (const [index, x] of given.entries()) front.submitOne(front, index, { x });
-    await front.untilEnded(40);
-    for (const [index, x] of given.entries()) expect(front.rows.get(index)).toEqual({ x });
-  });
-
   test("is refused at once if its tensors do not match the declaration", () => {
     const { engine } = new Front();
     const refused = () => engine.submit({ lane: 0, index: 0 }, { x: tensor(new Float32Array(2), [2]) });
