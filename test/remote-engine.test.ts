@@ -215,12 +215,12 @@ describe("an item", () => {
 describe("an HTTP process", () => {
   test("knows the engine's settings", async () => {
     await using dir = await tempDir();
-    await using _ = await served(dir.join("s"), new DoublingRunner(), { info: { ...info, forwardMs: [[1, 0.5]] } });
+    await using _ = await served(dir.join("s"), new DoublingRunner());
     const { engine } = new Front();
     expect([engine.isReady, engine.info]).toEqual([false, undefined]);
     await engine.connect(dir.join("s"));
     expect([engine.isReady, engine.maxBatchSize, engine.instances]).toEqual([true, 4, 1]);
-    expect(engine.info).toEqual({ ...info, maxBatchSize: 4, instances: 1, forwardMs: [[1, 0.5]] });
+    expect(engine.info).toEqual({ ...info, maxBatchSize: 4, instances: 1 });
   });
 
   test("shares batches with other HTTP processes, and gets only its own rows", async () => {

@@ -42,7 +42,10 @@ export interface SetUpOptions {
 /** A model after warm-up. The caller must dispose the runners. */
 export interface WarmModel {
   readonly runners: readonly Runner[];
-  readonly facts: EngineInfo;
+  readonly info: EngineInfo;
+  readonly threads: number;
+  /** Milliseconds of a forward pass by batch size. */
+  readonly forwardMs: ReadonlyMap<number, number>;
   readonly maxQueueDelayMs: number;
   readonly latencyTarget: LatencyTarget | undefined;
 }
@@ -60,9 +63,9 @@ export const { signal: noSignal } = new AbortController();
  */
 export async function setUp(options: SetUpOptions): Promise<RunningModel> {
   const { model, fetcher, onShrink } = options;
-  const { facts, ...warm } = await warmModel(options);
-  const { maxBatchSize, ...info } = facts;
-  const local = openLocalEngine<ListItem>({ ...model.tensors, ...warm, maxBatchSize, info, onShrink });
+  const warm = await warmModel(options);
+  const { maxBatchSize } = warm.info;
+  const local = openLocalEngine<ListItem>({ ...model.tensors, ...warm, maxBatchSize, onShrink });
   return { ...local, runners: warm.runners, pipeline: new ItemPipeline(model, fetcher) };
 }
 
@@ -105,16 +108,15 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
   opened.move();
   return {
     runners,
-    facts: {
+    info: {
       maxBatchSize: warm.maxBatchSize,
       devices,
       torch: torchVersion(),
       pid: process.pid,
       instances: runners.length,
-      threads: warm.threads,
-      packedLayers: runners[0]?.packedLayers ?? 0,
-      forwardMs: [...warm.forwardMs],
     },
+    threads: warm.threads,
+    forwardMs: warm.forwardMs,
     maxQueueDelayMs: settings.maxQueueDelayMs ?? own.maxQueueDelayMs ?? 0,
     latencyTarget,
   };

@@ -3,13 +3,12 @@ import { z } from "zod";
 import { addToEachLine, LogFields, log } from "../base/log.ts";
 import { milliseconds } from "../base/milliseconds.ts";
 import { EngineServer } from "../engine/remote/engine-server.ts";
-import type { EngineInfo } from "../engine/remote/frame.ts";
 import type { Link } from "../machine/processes/link.ts";
 import { openPackaged } from "../package/code/load.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
 import { stampsSchema } from "../package/store/verification.ts";
-import { type SetUpOptions, tearDown, warmModel } from "../pipeline/set-up.ts";
+import { type SetUpOptions, tearDown, type WarmModel, warmModel } from "../pipeline/set-up.ts";
 import type { ServeConfig } from "./config.ts";
 import { labelOf, modelStart, serverConfig } from "./messages.ts";
 import { fetcherFor, maxPaddedBytesOf } from "./serve-limits.ts";
@@ -44,13 +43,12 @@ export async function runEngine(source: ModelSource, start: unknown, link: Link)
     fetcher,
     onShrink: logShrink,
   });
-  const { runners, facts, maxQueueDelayMs, latencyTarget } = warm;
-  logFacts(facts);
-  const { maxBatchSize, ...info } = facts;
+  const { runners, info, maxQueueDelayMs, latencyTarget } = warm;
+  logFacts(warm);
   const server = new EngineServer({
     ...model.tensors,
     runners,
-    maxBatchSize,
+    maxBatchSize: info.maxBatchSize,
     maxPaddedBytes: maxPaddedBytesOf(config),
     maxQueueDelayMs,
     latencyTarget,
@@ -84,11 +82,13 @@ function packagedSetUp(packaged: PackagedModel, config: ServeConfig) {
 }
 
 /** Logs the devices, the settings and the times that the warm-up found. */
-function logFacts({ devices, threads, packedLayers, instances, maxBatchSize, forwardMs }: EngineInfo): void {
+function logFacts({ runners, info, threads, forwardMs }: WarmModel): void {
+  const { devices, instances, maxBatchSize } = info;
+  const packedLayers = runners[0]?.packedLayers ?? 0;
   const cores = `${threads} ${threads === 1 ? "thread" : "threads"}`;
   const copies = instances === 1 ? "" : `, ${instances} instances`;
   const layers = packedLayers === 0 ? "" : `, ${packedLayers} ${packedLayers === 1 ? "layer" : "layers"} packed`;
-  const times = forwardMs.map(([size, ms]) => `${milliseconds(ms)} for ${size}`).join(", ");
+  const times = Array.from(forwardMs, ([size, ms]) => `${milliseconds(ms)} for ${size}`).join(", ");
   log.info(
     `Running on ${devices.join(", ")} with ${cores}${copies}${layers}, max batch size ${maxBatchSize}${times ? `; a forward pass takes ${times}` : ""}`,
   );

@@ -19,7 +19,7 @@ import { RemoteEngine, type RemoteEngineOptions } from "../../src/engine/remote/
 import { ItemFrames, RowsFrames } from "../../src/engine/remote/tensor-frames.ts";
 import type { Runner } from "../../src/engine/runner.ts";
 
-export const info = { devices: ["cpu"], torch: "2.0.0", pid: process.pid, threads: 1, packedLayers: 0, forwardMs: [] };
+export const info = { devices: ["cpu"], torch: "2.0.0", pid: process.pid };
 /** Tensors of a model whose items are single numbers. */
 export const one = { inputs: { x: float32() }, outputs: { y: float32() } };
 

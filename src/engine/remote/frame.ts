@@ -71,11 +71,6 @@ export const engineInfoSchema = z.object({
   devices: z.array(z.string()).readonly(),
   torch: z.string(),
   pid: z.int(),
-  threads: z.int(),
-  /** Number of layers of one instance whose weights are rearranged for the processor. */
-  packedLayers: z.int(),
-  /** Milliseconds of a forward pass by batch size, measured at warm-up. */
-  forwardMs: z.array(z.tuple([z.int(), z.number()]).readonly()).readonly(),
 });
 
 export type EngineInfo = z.infer<typeof engineInfoSchema>;
