@@ -122,21 +122,21 @@ napi_value Open(napi_env env, napi_callback_info info) {
   const auto [argument] = arguments_of<1>(env, info);
   const auto given = Napi::Value(env, argument).As<Napi::Object>();
   SessionOptions options;
-  options.path = given.Get("path").As<Napi::String>().Utf8Value();
+  options.weights.path = given.Get("path").As<Napi::String>().Utf8Value();
   options.device = given.Get("device").As<Napi::String>().Utf8Value();
   options.threads = threads_from_js(given.Get("threads"));
   options.inputs = specs_from_js(given.Get("inputs"));
   options.outputs = specs_from_js(given.Get("outputs"));
-  options.callable = given.Get("callable").As<Napi::Boolean>();
-  options.instances = given.Get("instances").As<Napi::Number>().Uint32Value();
+  options.weights.callable = given.Get("callable").As<Napi::Boolean>();
+  options.weights.instances = given.Get("instances").As<Napi::Number>().Uint32Value();
   options.keep = std::chrono::milliseconds(given.Get("keepMs").As<Napi::Number>().Int64Value());
-  options.pack = given.Get("pack").As<Napi::Boolean>();
+  options.weights.pack = given.Get("pack").As<Napi::Boolean>();
   const Napi::Value share = given.Get("share");
   if (!share.IsUndefined()) options.share = session_from_js(env, share);
   const Napi::Value program = given.Get("program");
-  if (!program.IsUndefined()) options.program = program_from_js(program.As<Napi::Object>());
+  if (!program.IsUndefined()) options.weights.program = program_from_js(program.As<Napi::Object>());
   const Napi::Value compiled = given.Get("compiled");
-  if (!compiled.IsUndefined()) options.compiled = compiled_from_js(compiled.As<Napi::Object>());
+  if (!compiled.IsUndefined()) options.weights.compiled = compiled_from_js(compiled.As<Napi::Object>());
   return host_of(env)->open(std::move(options));
 }
 
@@ -151,10 +151,11 @@ std::pair<void*, size_t> memory_of(napi_env env, napi_value array, napi_typedarr
 }
 
 PackedBatch packed_from_js(napi_env env, napi_value given) {
-  const auto [meta, meta_length] = memory_of(env, member_of(env, given, "meta"), napi_float64_array);
-  const auto [bytes, bytes_length] = memory_of(env, member_of(env, given, "packed"), napi_uint8_array);
+  const Napi::Object batch(env, given);
+  const auto [meta, meta_length] = memory_of(env, batch.Get("meta"), napi_float64_array);
+  const auto [bytes, bytes_length] = memory_of(env, batch.Get("packed"), napi_uint8_array);
   return {static_cast<const double*>(meta), meta_length, static_cast<const char*>(bytes), bytes_length,
-          member_of(env, given, "data")};
+          batch.Get("data")};
 }
 
 std::unique_ptr<Job> job_for(napi_env env, napi_value session, Job::Kind kind) {
@@ -185,14 +186,8 @@ napi_value Stack(napi_env env, napi_callback_info info) {
 napi_value Call(napi_env env, napi_callback_info info) {
   const auto [handle, method, given] = arguments_of<3>(env, info);
   auto job = job_for(env, handle, Job::Kind::call);
-  job->method = text_of(env, method);
-  uint32_t count;
-  check(napi_get_array_length(env, given, &count));
-  for (uint32_t i = 0; i < count; ++i) {
-    napi_value argument;
-    check(napi_get_element(env, given, i, &argument));
-    job->arguments.push_back(value_from_js(env, argument, job->method + ", argument " + std::to_string(i)));
-  }
+  job->method = Napi::String(env, method).Utf8Value();
+  job->arguments = std::get<ValueList>(value_from_js(Napi::Value(env, given)).held);
   return host_of(env)->submit(std::move(job));
 }
 
@@ -233,7 +228,7 @@ napi_value FreeTensor(napi_env env, napi_callback_info info) {
 napi_value LoadOperators(napi_env env, napi_callback_info info) {
   const auto [path] = arguments_of<1>(env, info);
   // With RTLD_GLOBAL, the library finds the symbols of the loaded libtorch.
-  if (dlopen(text_of(env, path).c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) throw CodedError("weights_invalid", dlerror());
+  if (dlopen(Napi::String(env, path).Utf8Value().c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) throw CodedError("weights_invalid", dlerror());
   return nullptr;
 }
 

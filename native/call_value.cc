@@ -18,7 +18,7 @@ const char* kind_of(const Value& value) {
 
 [[noreturn]] void refuse(const Value& value, const c10::TypePtr& type, const std::string& where) {
   std::string given = kind_of(value);
-  if (const auto* number = std::get_if<double>(&value.held)) given = "the number " + number_text(*number);
+  if (const auto* number = std::get_if<double>(&value.held)) given = "the number " + c10::str(*number);
   throw CodedError("tensor_invalid", where + ": expected " + type->annotation_str() + ", received " + given);
 }
 

@@ -5,7 +5,7 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 #include <c10/core/Stream.h>
-#include <node_api.h>
+#include <napi.h>
 
 #include <cstdint>
 #include <string>
@@ -24,12 +24,8 @@ struct Value {
   std::variant<std::monostate, at::Tensor, double, int64_t, bool, std::string, ValueList, ValueRecord> held;
 };
 
-/**
- * Converts a JS value, and copies its typed arrays. Throws `tensor_invalid` with a message that begins with `where`.
- * Only for the JS thread.
- * @param depth number of lists around the value
- */
-Value value_from_js(napi_env env, napi_value value, const std::string& where, int depth = 0);
+/** Converts a JS value, and copies its typed arrays. Throws `tensor_invalid` for a freed tensor. Only for the JS thread. */
+Value value_from_js(const Napi::Value& value);
 /**
  * Converts to a JS value. Tensors become JS handles, without a copy of their elements. Only for the JS thread.
  * @param stream the stream of the session that computed the tensors

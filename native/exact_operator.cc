@@ -20,13 +20,6 @@ using c10::TypeKind;
 using torch::jit::NamedValue;
 using torch::jit::Operator;
 
-std::shared_ptr<Operator> find_operator(const c10::Symbol& symbol, const std::string& overload) {
-  for (const auto& candidate : torch::jit::getAllOperatorsFor(symbol)) {
-    if (candidate->schema().overload_name() == overload) return candidate;
-  }
-  return nullptr;
-}
-
 TypeKind kind_without_optional(const c10::TypePtr& type) {
   const auto optional = type->cast<c10::OptionalType>();
   return (optional ? optional->getElementType() : type)->kind();
@@ -71,8 +64,7 @@ std::shared_ptr<Operator> loosened(const std::shared_ptr<Operator>& exact, const
     }
   }
   name = "sconce_exact::" + name;
-  const auto symbol = c10::Symbol::fromQualString(name);
-  if (const auto known = find_operator(symbol, "")) return known;
+  if (const auto known = torch::jit::findOperatorFor({name, ""})) return known;
 
   std::vector<c10::Argument> arguments;
   std::vector<size_t> tensors;
@@ -95,7 +87,7 @@ std::shared_ptr<Operator> loosened(const std::shared_ptr<Operator>& exact, const
   };
   const auto kind = only_checks(schema) ? c10::AliasAnalysisKind::CONSERVATIVE : c10::AliasAnalysisKind::FROM_SCHEMA;
   torch::jit::registerOperator(Operator(name, "", std::move(arguments), schema.returns(), run, kind));
-  return find_operator(symbol, "");
+  return torch::jit::findOperatorFor({name, ""});
 }
 
 class ExactOperator final : public torch::jit::SugaredValue {
@@ -108,15 +100,14 @@ class ExactOperator final : public torch::jit::SugaredValue {
                                                  at::ArrayRef<NamedValue> given, at::ArrayRef<NamedValue> keywords,
                                                  size_t) override {
     const size_t dot = name_.find('.');
-    const auto symbol = c10::Symbol::fromQualString(name_.substr(0, dot));
-    const std::string overload = dot == std::string::npos ? "" : name_.substr(dot + 1);
-    auto exact = find_operator(symbol, overload);
+    const c10::OperatorName full(name_.substr(0, dot), dot == std::string::npos ? "" : name_.substr(dot + 1));
+    auto exact = torch::jit::findOperatorFor(full);
     if (!exact) refuse_weights("libtorch has no operator " + name_);
     Call call{location, *function.graph(), given.vec(), keywords.vec()};
     Loose loose = adapt(call, exact->schema());
     // For a number, `add.Scalar` computes the same as `add.Tensor`, and later passes recognize it.
-    if (loose.any_number_for_tensor && has_scalar_form(symbol, overload)) {
-      if (const auto scalar = find_operator(symbol, overload == "Tensor" ? "Scalar" : "Scalar_mode")) {
+    if (loose.any_number_for_tensor && has_scalar_form(full)) {
+      if (const auto scalar = torch::jit::findOperatorFor({full.name, full.overload_name == "Tensor" ? "Scalar" : "Scalar_mode"})) {
         const Loose of_scalar = adapt(call, scalar->schema());
         if (!of_scalar.any()) {
           exact = scalar;
@@ -141,9 +132,10 @@ class ExactOperator final : public torch::jit::SugaredValue {
     std::vector<NamedValue> keywords;
   };
 
-  static bool has_scalar_form(const c10::Symbol& symbol, const std::string& overload) {
+  static bool has_scalar_form(const c10::OperatorName& full) {
+    const auto& [name, overload] = full;
     if (overload != "Tensor" && overload != "Tensor_mode") return false;
-    return symbol == c10::aten::add || symbol == c10::aten::sub || symbol == c10::aten::mul || symbol == c10::aten::div;
+    return name == "aten::add" || name == "aten::sub" || name == "aten::mul" || name == "aten::div";
   }
 
   /**

@@ -121,7 +121,7 @@ void Host::settle(Job& job) {
       sessions_.erase(job.session);
     }
     if (job.promise == nullptr) return;
-    const HandleScope scope(env_);
+    const Napi::HandleScope scope(env_);
     if (!job.error) {
       try {
         resolve(job);

@@ -175,16 +175,11 @@ void Session::load() {
     weights = options_.share->weights();
     options_.share.reset();
   } else {
-    WeightsOptions wanted;
-    wanted.path = options_.path;
-    wanted.program = std::move(options_.program);
+    auto wanted = std::move(options_.weights);
     wanted.device = device;
     wanted.inputs = names_of(options_.inputs);
     wanted.outputs = names_of(options_.outputs);
-    wanted.callable = options_.callable;
-    wanted.instances = options_.instances * (transport_ ? transport_->depth() : 1);
-    wanted.compiled = std::move(options_.compiled);
-    wanted.pack = options_.pack;
+    wanted.instances *= transport_ ? transport_->depth() : 1;
     const DeviceScope scope(stream_);
     weights = open_weights(wanted);
     give_back_free_memory();

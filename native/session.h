@@ -29,22 +29,16 @@ __asm__(
 namespace sconce {
 
 struct SessionOptions {
-  std::string path;
-  std::optional<Program> program;
+  /** The file and its use. The session sets the device and the names. */
+  WeightsOptions weights;
   std::string device;
   int threads = 1;
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
-  /** Whether the session only calls methods, without declared inputs and outputs. */
-  bool callable = false;
-  size_t instances = 1;
-  std::optional<CompiledCall> compiled;
-  /** Open session that shares its weights; `path` is then not read. */
+  /** Open session that shares its weights; the file is then not read. */
   std::shared_ptr<Session> share;
   /** Milliseconds without a job after which unused memory is freed. */
   std::chrono::milliseconds keep{0};
-  /** Whether layers may rearrange their weights for the processor. */
-  bool pack = true;
 };
 
 /** Weights with a thread that runs them. The session calls `done` on its threads. */

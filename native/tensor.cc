@@ -27,13 +27,6 @@ std::string tensor_text(c10::ScalarType type, c10::IntArrayRef sizes) {
   return (known ? known->name : c10::toString(type)) + names_text(texts);
 }
 
-std::string number_text(double value) {
-  if (std::trunc(value) == value && std::fabs(value) < 1e15) return std::to_string(static_cast<int64_t>(value));
-  std::string text = std::to_string(value);
-  while (text.back() == '0') text.pop_back();
-  return text;
-}
-
 const DTypeInfo* info_of(c10::ScalarType type) {
   const auto found = std::find_if(kDTypes.begin(), kDTypes.end(), [type](const auto& info) { return info.scalar == type; });
   return found == kDTypes.end() ? nullptr : &*found;

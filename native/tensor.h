@@ -16,22 +16,21 @@ struct DTypeInfo {
   const char* name;
   c10::ScalarType scalar;
   napi_typedarray_type array;
-  const char* array_name;
   size_t bytes;
 };
 
 /** All dtypes. The index of a dtype is its code in JS. */
 inline constexpr std::array<DTypeInfo, 10> kDTypes{{
-    {"float32", c10::ScalarType::Float, napi_float32_array, "Float32Array", 4},
-    {"float64", c10::ScalarType::Double, napi_float64_array, "Float64Array", 8},
-    {"float16", c10::ScalarType::Half, napi_uint16_array, "Uint16Array", 2},
-    {"bfloat16", c10::ScalarType::BFloat16, napi_uint16_array, "Uint16Array", 2},
-    {"int8", c10::ScalarType::Char, napi_int8_array, "Int8Array", 1},
-    {"int16", c10::ScalarType::Short, napi_int16_array, "Int16Array", 2},
-    {"int32", c10::ScalarType::Int, napi_int32_array, "Int32Array", 4},
-    {"int64", c10::ScalarType::Long, napi_bigint64_array, "BigInt64Array", 8},
-    {"uint8", c10::ScalarType::Byte, napi_uint8_array, "Uint8Array", 1},
-    {"bool", c10::ScalarType::Bool, napi_uint8_array, "Uint8Array", 1},
+    {"float32", c10::ScalarType::Float, napi_float32_array, 4},
+    {"float64", c10::ScalarType::Double, napi_float64_array, 8},
+    {"float16", c10::ScalarType::Half, napi_uint16_array, 2},
+    {"bfloat16", c10::ScalarType::BFloat16, napi_uint16_array, 2},
+    {"int8", c10::ScalarType::Char, napi_int8_array, 1},
+    {"int16", c10::ScalarType::Short, napi_int16_array, 2},
+    {"int32", c10::ScalarType::Int, napi_int32_array, 4},
+    {"int64", c10::ScalarType::Long, napi_bigint64_array, 8},
+    {"uint8", c10::ScalarType::Byte, napi_uint8_array, 1},
+    {"bool", c10::ScalarType::Bool, napi_uint8_array, 1},
 }};
 
 /**
@@ -61,9 +60,6 @@ inline bool is_size(double number) { return number >= 0 && number <= 90071992547
 
 /** A dtype with sizes, such as `float32(10)`. Unsupported dtypes get PyTorch's name. */
 std::string tensor_text(c10::ScalarType type, c10::IntArrayRef sizes);
-
-/** A number as text: integers without a decimal point, other numbers with at most six decimals. */
-std::string number_text(double value);
 
 const DTypeInfo* info_of(c10::ScalarType type);
 

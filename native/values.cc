@@ -68,28 +68,9 @@ napi_value new_buffer(napi_env env, size_t bytes, void** data) {
   throw CodedError("out_of_memory", "a tensor of the batch does not fit in memory");
 }
 
-std::string text_of(napi_env env, napi_value value) {
-  size_t length;
-  check(napi_get_value_string_utf8(env, value, nullptr, 0, &length));
-  std::string text(length, '\0');
-  check(napi_get_value_string_utf8(env, value, text.data(), length + 1, &length));
-  return text;
-}
-
-napi_value member_of(napi_env env, napi_value object, const char* name) {
-  napi_value value;
-  check(napi_get_named_property(env, object, name, &value));
-  return value;
-}
-
-napi_value sizes_to_js(napi_env env, c10::IntArrayRef sizes) {
-  napi_value array;
-  check(napi_create_array_with_length(env, sizes.size(), &array));
-  for (uint32_t i = 0; i < sizes.size(); ++i) {
-    napi_value size;
-    check(napi_create_int64(env, sizes[i], &size));
-    check(napi_set_element(env, array, i, size));
-  }
+Napi::Array sizes_to_js(Napi::Env env, c10::IntArrayRef sizes) {
+  auto array = Napi::Array::New(env, sizes.size());
+  for (uint32_t i = 0; i < sizes.size(); ++i) array.Set(i, static_cast<double>(sizes[i]));
   return array;
 }
 
@@ -137,12 +118,8 @@ napi_value stacked_to_js(napi_env env, Stacker& stacker, int64_t rows, const Pac
 }
 
 napi_value error_to_js(napi_env env, const CodedError& error) {
-  napi_value code;
-  napi_value message;
   napi_value value;
-  check(napi_create_string_utf8(env, error.code(), NAPI_AUTO_LENGTH, &code));
-  check(napi_create_string_utf8(env, error.what(), NAPI_AUTO_LENGTH, &message));
-  check(napi_create_error(env, code, message, &value));
+  check(napi_create_error(env, Napi::String::New(env, error.code()), Napi::String::New(env, error.what()), &value));
   return value;
 }
 

@@ -1,7 +1,7 @@
 // Converts results, errors and sessions to JS values.
 #pragma once
 
-#include <node_api.h>
+#include <napi.h>
 
 #include <memory>
 
@@ -12,19 +12,6 @@ namespace sconce {
 
 /** Throws if a Node-API call failed. */
 void check(napi_status status);
-
-/** Releases all JS handles created while the object exists. */
-class HandleScope {
- public:
-  explicit HandleScope(napi_env env) : env_(env) { check(napi_open_handle_scope(env_, &scope_)); }
-  ~HandleScope() { napi_close_handle_scope(env_, scope_); }
-  HandleScope(const HandleScope&) = delete;
-  HandleScope& operator=(const HandleScope&) = delete;
-
- private:
-  napi_env env_;
-  napi_handle_scope scope_ = nullptr;
-};
 
 /** Creates a JS external that owns an object. `tag` distinguishes it from the externals of other addons. */
 template <typename Owned>
@@ -52,9 +39,6 @@ inline void adjust_memory(napi_env env, int64_t bytes) {
   napi_adjust_external_memory(env, bytes, &total);
 }
 
-std::string text_of(napi_env env, napi_value value);
-napi_value member_of(napi_env env, napi_value object, const char* name);
-
 /** Allocates an ArrayBuffer that JS owns; throws `out_of_memory`. */
 napi_value new_buffer(napi_env env, size_t bytes, void** data);
 
@@ -73,7 +57,7 @@ napi_value stacked_to_js(napi_env env, Stacker& stacker, int64_t rows, const Pac
 napi_value elements_to_js(napi_env env, const at::Tensor& tensor);
 /** Converts an output. A large tensor that owns its memory is handed over without a copy; JS cannot transfer it. */
 napi_value output_to_js(napi_env env, const at::Tensor& tensor);
-napi_value sizes_to_js(napi_env env, c10::IntArrayRef sizes);
+Napi::Array sizes_to_js(Napi::Env env, c10::IntArrayRef sizes);
 
 /** Creates a JS Error with the property `code`. */
 napi_value error_to_js(napi_env env, const CodedError& error);

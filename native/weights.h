@@ -29,6 +29,7 @@ struct WeightsOptions {
   /** Set if the file is an exported program. */
   std::optional<Program> program;
   c10::Device device = c10::Device(c10::DeviceType::CPU);
+  /** Names of the declared tensors. */
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
   /**

@@ -1,6 +1,6 @@
 /** Loads the native addon and declares its types. No other file loads it. */
 import { existsSync } from "node:fs";
-import { type ArrayOf, arrayTypes, type DType, type Tensor, type TensorData } from "../../author/tensor.ts";
+import { type ArrayOf, arrayTypes, type DType, type TensorData } from "../../author/tensor.ts";
 import { codeOf, errorCodes, messageOf, SconceError } from "../../base/errors.ts";
 import { loadLibtorch } from "../../machine/libtorch/external-libtorch.ts";
 import { findAddon } from "../../machine/libtorch/find-addon.ts";
@@ -19,9 +19,17 @@ export interface HeldTensor {
   readonly [heldTensor]: true;
 }
 
+/** A tensor of JavaScript, as the addon copies it. */
+export interface CopiedTensor {
+  /** Index in `dtypes`. */
+  readonly code: number;
+  readonly sizes: BigInt64Array;
+  readonly data: TensorData;
+}
+
 export type NativeArgument =
   | HeldTensor
-  | Tensor
+  | CopiedTensor
   | number
   | bigint
   | boolean

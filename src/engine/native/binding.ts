@@ -131,7 +131,7 @@ export class NativeSession {
   ): Promise<CallResult> {
     return withCodedErrors(async () => {
       const [addon, handle] = [this.#addon, this.#handle];
-      const given = args.map((arg) => nativeArgument(arg));
+      const given = args.map((arg, i) => nativeArgument(addon, arg, `${method}, argument ${i}`));
       const sizes = method === "forward" ? args.flatMap((arg) => sizesOf(arg) ?? []) : [];
       if (sizes.length === args.length) this.#runnable.guards?.require(sizes);
       const result = await addon.call(handle, method, given);

@@ -2,7 +2,16 @@
 import { isExternal } from "node:util/types";
 import type { CallArgument, CallResult, DeviceTensor } from "../../author/session.ts";
 import { unstack } from "../../author/stack.ts";
-import { type ArrayOf, type DType, describeTensor, ModelTensor, type Tensor } from "../../author/tensor.ts";
+import {
+  type ArrayOf,
+  arrayTypes,
+  countOf,
+  type DType,
+  describeTensor,
+  isSize,
+  ModelTensor,
+  type Tensor,
+} from "../../author/tensor.ts";
 import { SconceError } from "../../base/errors.ts";
 import { copied } from "../item-check.ts";
 import {
@@ -16,7 +25,7 @@ import {
   withCodedErrors,
 } from "./addon.ts";
 
-/** Lists that are nested deeper go to the addon unconverted. The addon refuses them. */
+/** Deepest nesting of lists, because a list may contain itself. */
 const MAX_DEPTH = 64;
 
 export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
@@ -126,9 +135,9 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
     return { dtype, shape, data: this.#take(held, true) };
   }
 
-  /** The argument for the addon: the tensor on the device, or its elements if JavaScript has read them. */
-  get argument(): NativeArgument {
-    return this.#held ?? { dtype: this.dtype, shape: this.shape, data: this.#elements };
+  /** The tensor on the device; undefined once JavaScript has read or freed it. */
+  get held(): HeldTensor | undefined {
+    return this.#held;
   }
 
   get #elements(): ArrayOf<D> {
@@ -153,10 +162,42 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
   }
 }
 
-export function nativeArgument(given: CallArgument, depth = 0): NativeArgument {
-  if (given instanceof NativeTensor) return given.argument;
-  if (!Array.isArray(given) || depth > MAX_DEPTH) return given as NativeArgument;
-  return given.map((each: CallArgument) => nativeArgument(each, depth + 1));
+/**
+ * Checks an argument of a call, and converts its tensors. The error's message begins with `where`.
+ * @throws SconceError `tensor_invalid`
+ */
+export function nativeArgument(
+  addon: Pick<Addon, "dtypes">,
+  given: CallArgument | undefined,
+  where: string,
+  depth = 0,
+): NativeArgument {
+  const refused = (what: string) => new SconceError("tensor_invalid", `${where}: ${what}`);
+  if (Array.isArray(given)) {
+    if (depth === MAX_DEPTH) {
+      throw new SconceError("tensor_invalid", `${where.split("[", 1)[0]}: lists may nest ${MAX_DEPTH} deep`);
+    }
+    return given.map((each: CallArgument, i) => nativeArgument(addon, each, `${where}[${i}]`, depth + 1));
+  }
+  if (typeof given === "bigint" && BigInt.asIntN(64, given) !== given) {
+    throw refused("the bigint does not fit in 64 bits");
+  }
+  if (typeof given === "number" || typeof given === "bigint" || typeof given === "boolean") return given;
+  if (typeof given === "string" || given === undefined || given === null) return given ?? null;
+  if (given instanceof NativeTensor && given.held !== undefined) return given.held;
+  const { dtype, shape, data }: Partial<Tensor> = "dtype" in given ? given : {};
+  if (dtype === undefined || !Object.hasOwn(arrayTypes, dtype)) {
+    throw refused(
+      "expected a tensor, number, bigint, boolean, string, null or a list of these, received another value",
+    );
+  }
+  if (!Array.isArray(shape) || !shape.every(isSize)) throw refused("the sizes of a tensor must be whole numbers");
+  if (!(data instanceof arrayTypes[dtype])) throw refused(`${dtype} needs its data in a ${arrayTypes[dtype].name}`);
+  const count = countOf(shape);
+  if (count !== data.length) {
+    throw refused(`${describeTensor(dtype, shape)} needs ${count} elements, its data has ${data.length}`);
+  }
+  return { code: addon.dtypes.indexOf(dtype), sizes: BigInt64Array.from(shape, BigInt), data };
 }
 
 /** Converts a result of the addon. @param make called with each tensor of the result */
