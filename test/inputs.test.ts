@@ -1,7 +1,7 @@
 /** Request bodies become inputs, for kinds of schemas that no model in test/models has. */
 import { describe, expect, test } from "bun:test";
 import { readBody } from "../src/http/body-reader.ts";
-import { problemOf, problemStatus } from "../src/http/problem.ts";
+import { problemOf, problemStatus, problemType } from "../src/http/problem.ts";
 import { Uploads } from "../src/http/uploads.ts";
 import { InputError, type InputErrorOptions, z } from "../src/index.ts";
 import { Bodies } from "../src/pipeline/inputs/body.ts";
@@ -23,7 +23,8 @@ async function read(schema: z.ZodType, body: string | Uint8Array<ArrayBuffer>): 
   } catch (error) {
     // As JSON, like a client reads it.
     const problem = problemOf(error);
-    return JSON.parse(JSON.stringify({ ...problem, status: problemStatus(problem) }));
+    const [type, status] = [problemType(problem.code), problemStatus(problem)];
+    return JSON.parse(JSON.stringify({ ...problem, type, status }));
   }
 }
 
