@@ -87,9 +87,9 @@ const rooms: Readonly<Record<string, Room>> = {
     doors: `
       captured-console client difference drain-rate fetcher flow-credits golden hooks inputs/body
       inputs/expected-kinds inputs/input-decoder inputs/input-list inputs/json-text
-      inputs/loop-turns item-fault item-flow item-list item-pipeline memory/charge memory/memory-account
-      output-encoder predict-all run-demo set-up spans`,
-    maxLines: 4770,
+      inputs/loop-turns item-fault item-flow item-list item-pipeline local-model memory/charge memory/memory-account
+      output-encoder run-demo set-up spans`,
+    maxLines: 4860,
   },
   "pipeline/memory": {
     imports: "",

@@ -1,19 +1,12 @@
 /** The module `sconce/testing`: runs the functions and weights of a model folder without a server. */
 import { resolve } from "node:path";
-import { version } from "../package.json";
 import type { ModelFacts } from "./author/define.ts";
 import type { Tensor } from "./author/tensor.ts";
-import { SconceError } from "./base/errors.ts";
-import { withoutUnions } from "./base/schemas/zod-issues.ts";
 import { openSource, withFiles } from "./cli/build/source-model.ts";
 import { itemCheck } from "./engine/item-check.ts";
 import { rowParting } from "./engine/rows.ts";
-import { AddressGuard } from "./machine/network/address-guard.ts";
-import { Fetcher } from "./pipeline/fetcher.ts";
-import { ItemFlow } from "./pipeline/item-flow.ts";
-import { wholeText } from "./pipeline/output-encoder.ts";
-import { predictAll } from "./pipeline/predict-all.ts";
-import { prepareInput, setUp, tearDown } from "./pipeline/set-up.ts";
+import { decoded, LocalModel } from "./pipeline/local-model.ts";
+import { prepareInput } from "./pipeline/set-up.ts";
 
 export interface TestOptions {
   /** Device for the weights: `cpu`, `cuda:N` or `auto`. Default `cpu`. */
@@ -55,45 +48,22 @@ export async function openModel(folder: string, options: TestOptions = {}): Prom
   const dir = resolve(folder);
   const { device = "cpu", threads = 1, params } = options;
   const { model, pathOf } = await openSource(dir, params);
-  const fetcher = new Fetcher({
-    guard: new AddressGuard({ allowPrivate: true }),
-    maxBytes: Number.MAX_SAFE_INTEGER,
-    userAgent: `sconce/${version}`,
-  });
-  const none = { batchSize: undefined, maxQueueDelayMs: undefined, latencyTargetMs: Infinity, maxInputs: undefined };
-  const settings = { ...none, device, threads, instances: undefined };
-  const { engine, close, runners, pipeline } = await setUp({ model, pathOf, example: undefined, settings, fetcher });
-  const flow = new ItemFlow(engine, pipeline);
+  const local = await LocalModel.open(model, { pathOf, settings: { device, threads } });
   const [check, part] = [itemCheck(model.tensors.inputs), rowParting(model.tensors.outputs)];
-  const decoded = async (input: unknown) => decode(model, await withFiles(model, input, dir, "input"));
+  const read = async (input: unknown) =>
+    decoded(model, await withFiles(model, input, dir, "input"), "inputs_invalid", "input");
   return {
     model,
     async predict<Output>(inputs: readonly unknown[]) {
-      const { signal } = new AbortController();
-      const made = await predictAll(flow, await Promise.all(inputs.map(decoded)), { signal });
-      return made.map((output): Output => JSON.parse(wholeText(pipeline.encoder.encode(output))));
+      return (await local.predict(await Promise.all(inputs.map(read)))) as Output[];
     },
-    preprocess: async (input) => prepareInput(pipeline, await decoded(input)),
+    preprocess: async (input) => prepareInput(local.pipeline, await read(input)),
     async run(tensors) {
-      const [runner] = runners;
+      const [runner] = local.runners;
       if (runner === undefined) throw new RangeError("the model has no runner");
       const item = check(tensors);
       return part(await runner.run([item.tensors]), 0, item.padded);
     },
-    async [Symbol.asyncDispose]() {
-      await close();
-      await tearDown(model);
-      fetcher[Symbol.dispose]();
-    },
+    [Symbol.asyncDispose]: () => local[Symbol.asyncDispose](),
   };
-}
-
-/** Decodes an input by the model's schema. @throws an error that names the faulty fields */
-function decode({ input }: ModelFacts, json: unknown): unknown {
-  const decoded = input.safeParse(json);
-  if (decoded.success) return decoded.data;
-  const faults = withoutUnions(decoded.error.issues).map(
-    ({ path, message }) => `${["input", ...path].join(".")}: ${message}`,
-  );
-  throw new SconceError("inputs_invalid", faults.join("; "));
 }

@@ -16,12 +16,10 @@ import { loadFault } from "../engine/forward-fault.ts";
 import { torchVersion } from "../engine/native/binding.ts";
 import { batchSizeFor, type OpenOptions, openRunners } from "../engine/open-runners.ts";
 import type { EngineInfo } from "../engine/remote/frame.ts";
-import { type LocalEngine, openLocalEngine } from "../engine/remote/local-engine.ts";
 import type { Runner } from "../engine/runner.ts";
 import { warmUp } from "../engine/warm-up.ts";
 import type { Fetcher } from "./fetcher.ts";
 import { compareGolden, decodeGolden } from "./golden.ts";
-import type { ListItem } from "./item-list.ts";
 import { ItemPipeline, type Tensors } from "./item-pipeline.ts";
 
 export interface SetUpOptions {
@@ -50,24 +48,7 @@ export interface WarmModel {
   readonly latencyTarget: LatencyTarget | undefined;
 }
 
-/** A model whose code and engine run in this process. The caller must close it. */
-export interface RunningModel extends Pick<WarmModel, "runners">, LocalEngine<ListItem> {
-  readonly pipeline: ItemPipeline;
-}
-
 export const { signal: noSignal } = new AbortController();
-
-/**
- * Sets up a model with an engine in this process. @throws SconceError when the model's code, weights or example
- * contradict the declaration
- */
-export async function setUp(options: SetUpOptions): Promise<RunningModel> {
-  const { model, fetcher, onShrink } = options;
-  const warm = await warmModel(options);
-  const { maxBatchSize } = warm.info;
-  const local = openLocalEngine<ListItem>({ ...model.tensors, ...warm, maxBatchSize, onShrink });
-  return { ...local, runners: warm.runners, pipeline: new ItemPipeline(model, fetcher) };
-}
 
 /**
  * Opens the weights and runs the model's `setup` at the same time. Then compares the example's outputs with the outputs
@@ -219,10 +200,15 @@ export async function prepareInput(pipeline: ItemPipeline, input: unknown): Prom
 export function decodeExample(model: Pick<ModelFacts, "input">, example: unknown): unknown {
   const decoded = parseExample(model, example);
   if (decoded.success) return decoded.data;
-  const faults = withoutUnions(decoded.error.issues).map(
-    (issue) => `${["example", ...issue.path].join(".")}: ${issue.message}`,
-  );
-  throw new SconceError("model_invalid", `the model is declared wrongly: ${faults.join("; ")}`);
+  throw new SconceError("model_invalid", `the model is declared wrongly: ${faultsOf(decoded.error, "example")}`);
+}
+
+/** What an input's schema refuses, each fault with its field; `name` names the whole input. */
+export function faultsOf({ issues }: z.core.$ZodError, ...name: string[]): string {
+  const field = (path: readonly PropertyKey[]) => [...name, ...path].join(".") || "the input";
+  return withoutUnions(issues)
+    .map(({ path, message }) => `${field(path)}: ${message}`)
+    .join("; ");
 }
 
 /**

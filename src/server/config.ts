@@ -38,51 +38,38 @@ export const serveGroups: Partial<Record<keyof typeof serveOptions | keyof typeo
   };
 
 /** Limits that no option sets. Tests use other values. */
-export const fixedLimits: FixedLimits = {
-  idleTimeout: 120,
-  linger: 5,
-  hookTimeout: 10,
-  maxQueuedItems: 100_000,
-  maxQueuedBytes: 512 * 2 ** 20,
-  maxResultBytes: 256 * 2 ** 20,
-  maxInputs: 10_000,
-  retainCount: undefined,
-  retainBytes: 256 * 2 ** 20,
-  maxReadyBytes: 256 * 2 ** 20,
-  maxFetches: 32,
-  fetchTimeout: 30,
-  maxLogBytes: 2 ** 20,
-};
-
-interface FixedLimits {
+export const fixedLimits = {
   /**
    * Seconds until an idle connection is closed, or up to 8 more. A connection that waits for a prediction stays open.
    * 0 means no limit; Bun allows at most 252.
    */
-  readonly idleTimeout: number;
+  idleTimeout: 120,
   /** Seconds that a stopping server without --queue keeps finished predictions readable, unless clients have read all. */
-  readonly linger: number;
+  linger: 5,
   /** Seconds for which a hook may block its front. Then the process ends, and the input of the hook fails. */
-  readonly hookTimeout: number;
+  hookTimeout: 10,
   /** Maximum unfinished inputs. */
-  readonly maxQueuedItems: number;
+  maxQueuedItems: 100_000,
   /** Maximum bytes of the bodies of unfinished predictions. */
-  readonly maxQueuedBytes: number;
+  maxQueuedBytes: 512 * 2 ** 20,
   /** Maximum bytes of the outputs of one prediction. */
-  readonly maxResultBytes: number;
+  maxResultBytes: 256 * 2 ** 20,
   /** Maximum inputs of one prediction of a model that does not declare `maxInputs`. */
-  readonly maxInputs: number;
+  maxInputs: 10_000,
   /** Maximum bytes of finished predictions that stay readable; a prediction counts its results and 704 bytes. */
-  readonly retainBytes: number;
-  /** Maximum finished predictions that stay readable; undefined: only their bytes and age are limited. */
-  readonly retainCount: number | undefined;
+  retainBytes: 256 * 2 ** 20,
   /** Maximum bytes of tensors in the queue for a batch. */
-  readonly maxReadyBytes: number;
-  readonly maxFetches: number;
+  maxReadyBytes: 256 * 2 ** 20,
+  maxFetches: 32,
   /** Seconds that the download of one input file may take. */
-  readonly fetchTimeout: number;
+  fetchTimeout: 30,
   /** Maximum bytes of the logs of a demo prediction (POST /demo), which the model's page creates. */
-  readonly maxLogBytes: number;
+  maxLogBytes: 2 ** 20,
+};
+
+interface FixedLimits extends Readonly<typeof fixedLimits> {
+  /** Maximum finished predictions that stay readable. Default: only their bytes and age are limited. */
+  readonly retainCount?: number | undefined;
 }
 
 export type ServeConfig = OptionValues<typeof serveOptions> & FixedLimits;

@@ -1,21 +1,10 @@
 /** Cases that Python wrote: each is a program with inputs and PyTorch's results. */
 import { join } from "node:path";
 import { z } from "zod";
-import { arrayTypes, type DType, type Tensor, type TensorSpec } from "../../src/author/tensor.ts";
+import { arrayTypes, type DType, isDType, type Tensor, type TensorSpec } from "../../src/author/tensor.ts";
 import type { Exact } from "./compare.ts";
 
-const dtype = z.enum([
-  "float32",
-  "float64",
-  "float16",
-  "bfloat16",
-  "int8",
-  "int16",
-  "int32",
-  "int64",
-  "uint8",
-  "bool",
-] satisfies DType[]);
+export const dtype = z.custom<DType>((name) => isDType(String(name)));
 const stored = z.object({ dtype, shape: z.array(z.number()), offset: z.number(), bytes: z.number() });
 /** A result that is no tensor, such as a number, as Python prints it. */
 const printed = z.object({ value: z.string() });

@@ -50,18 +50,8 @@ export interface Overload {
  */
 export async function goodputOf(overload: Overload): Promise<number> {
   const { maxBatchSize, batchMs, patienceMs, load, saysSo = false, seconds, instances = 1, seed } = overload;
-  const clock = new SimulatedClock();
-  using _ = spyOn(performance, "now").mockImplementation(() => clock.now());
-  using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const local = openLocalEngine<ListItem>({
-    info,
-    ...tensors,
-    runners: Array.from({ length: instances }, () => deviceOf(clock, batchMs)),
-    maxBatchSize,
-    maxQueueDelayMs: 0,
-    clock,
-  });
-  const flow = new ItemFlow(local.engine, new ItemPipeline(opened(model), fetcher));
+  await using simulated = simulatedFlow({ maxBatchSize, batchMs, instances });
+  const { clock, flow } = simulated;
   const limits = { maxQueuedItems: 100_000, maxQueuedBytes: Infinity };
   const admission = new Admission({ queueMs: (client) => flow.waitMs(client), limits });
   const random = seeded(seed);
@@ -91,7 +81,6 @@ export async function goodputOf(overload: Overload): Promise<number> {
     await advance(clock, atMs);
     come();
   }
-  await local.close();
   return good / ((endMs / 2) * perMs);
 }
 
@@ -105,18 +94,8 @@ export interface Connections {
 
 /** Simulates a device that runs 16 items in 10 ms. @returns the milliseconds of each answer to the good client */
 export async function latenciesOf({ good, bad, seconds }: Connections): Promise<readonly number[]> {
-  const clock = new SimulatedClock();
-  using _ = spyOn(performance, "now").mockImplementation(() => clock.now());
-  using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const local = openLocalEngine<ListItem>({
-    info,
-    ...tensors,
-    runners: [deviceOf(clock, 10)],
-    maxBatchSize: 16,
-    maxQueueDelayMs: 0,
-    clock,
-  });
-  const flow = new ItemFlow(local.engine, new ItemPipeline(opened(model), fetcher));
+  await using simulated = simulatedFlow({ maxBatchSize: 16, batchMs: 10, instances: 1 });
+  const { clock, flow } = simulated;
   const times: number[] = [];
   const send = (client: Sender, x: number) => {
     const sentMs = clock.now();
@@ -131,8 +110,30 @@ export async function latenciesOf({ good, bad, seconds }: Connections): Promise<
   for (let i = 0; i < good; i++) send({ address: "10.0.0.1", name: `${i}` }, 1);
   for (let i = 0; i < bad; i++) send({ address: "10.0.0.2", name: `${i}` }, -1);
   for (let ms = 1; ms <= 1000 * seconds; ms++) await advance(clock, ms);
-  await local.close();
   return times;
+}
+
+function simulatedFlow({
+  maxBatchSize,
+  batchMs,
+  instances,
+}: Required<Pick<Overload, "maxBatchSize" | "batchMs" | "instances">>) {
+  const owned = new AsyncDisposableStack();
+  const clock = new SimulatedClock();
+  owned.use(spyOn(performance, "now").mockImplementation(() => clock.now()));
+  const fetcher = owned.use(new Fetcher({ guard: new AddressGuard() }));
+  const runners = Array.from({ length: instances }, () => deviceOf(clock, batchMs));
+  const { engine, close } = openLocalEngine<ListItem>({
+    info,
+    ...tensors,
+    runners,
+    maxBatchSize,
+    maxQueueDelayMs: 0,
+    clock,
+  });
+  owned.defer(close);
+  const flow = new ItemFlow(engine, new ItemPipeline(opened(model), fetcher));
+  return { clock, flow, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
 function deviceOf(clock: SimulatedClock, batchMs: number): Runner {

@@ -1,7 +1,8 @@
 /** Weights that Python exports, with outputs that PyTorch computes for them, stored in `.sconce/fixtures`. */
 import { join } from "node:path";
 import { z } from "zod";
-import { arrayTypes, type DType, type Tensor, type TensorData, type TensorSpec } from "../../src/author/tensor.ts";
+import { arrayTypes, countOf, type Tensor, type TensorSpec } from "../../src/author/tensor.ts";
+import { dtype, itemsOf } from "../fidelity/case.ts";
 import { made } from "./made.ts";
 
 /** A weights file with its declared tensors, `rows` items, and the outputs that PyTorch computes for these. */
@@ -41,19 +42,7 @@ export function packages(): Promise<Fixtures> {
 let making: Promise<Fixtures> | undefined;
 let packing: Promise<Fixtures> | undefined;
 
-const dtypeNames = z.enum([
-  "float32",
-  "float64",
-  "float16",
-  "bfloat16",
-  "int8",
-  "int16",
-  "int32",
-  "int64",
-  "uint8",
-  "bool",
-]);
-const specSchema = z.object({ dtype: dtypeNames, dims: z.array(z.number()) });
+const specSchema = z.object({ dtype, dims: z.array(z.number()) });
 const fixturesSchema = z.object({
   rows: z.number(),
   fixtures: z.record(
@@ -78,38 +67,22 @@ async function make(name: string, sources: readonly string[]): Promise<Fixtures>
     get(name) {
       const found = listed.fixtures[name];
       if (found === undefined) throw new Error(`there is no fixture "${name}"`);
-      const columns = Object.entries(found.inputs).map(([input, { dtype, dims }]) => ({
-        dtype,
-        shape: dims,
-        all: decode(dtype, found.inputData[input] ?? ""),
-      }));
-      const rows = countRows(columns[0]);
+      const { file, inputs, outputs, inputData, outputData } = found;
       return {
-        path: join(folder, found.file),
-        inputs: found.inputs,
-        outputs: found.outputs,
-        items: Array.from({ length: rows }, (_, i) =>
-          columns.map(({ dtype, shape, all }) => {
-            const size = all.length / rows;
-            return { dtype, shape, data: all.slice(i * size, (i + 1) * size) };
-          }),
-        ),
-        expected: Object.entries(found.outputs).map(([output, { dtype, dims }]) => ({
-          dtype,
-          shape: [rows, ...dims],
-          data: decode(dtype, found.outputData[output] ?? ""),
-        })),
+        path: join(folder, file),
+        inputs,
+        outputs,
+        items: itemsOf(stacked(inputs, inputData)),
+        expected: stacked(outputs, outputData),
       };
     },
   };
 }
 
-function countRows(column: { shape: number[]; all: TensorData } | undefined): number {
-  if (column === undefined) throw new Error("a fixture has at least one input");
-  return column.all.length / column.shape.reduce((product, size) => product * size, 1);
-}
-
-function decode(dtype: DType, text: string): TensorData {
-  const bytes = Uint8Array.from(Buffer.from(text, "base64"));
-  return new arrayTypes[dtype](bytes.buffer);
+/** The tensors of these base64 texts, each with the rows of all items. */
+function stacked(specs: Record<string, z.infer<typeof specSchema>>, texts: Record<string, string>): Tensor[] {
+  return Object.entries(specs).map(([name, { dtype, dims }]) => {
+    const data = new arrayTypes[dtype](Uint8Array.from(Buffer.from(texts[name] ?? "", "base64")).buffer);
+    return { dtype, shape: [data.length / countOf(dims), ...dims], data };
+  });
 }

@@ -22,23 +22,15 @@ export interface Examination {
   /** Guards of the exported programs, as PyTorch prints them. */
   readonly guards: string[];
   /** The smallest batch size with nearly the best throughput. */
-  proposedBatchSize: number | undefined;
-  differences: Differences | undefined;
-  reference: ComparedReference | undefined;
-  weightsBytes: number | undefined;
-  device: string | undefined;
-  threads: number | undefined;
+  proposedBatchSize?: number | undefined;
+  differences?: Differences;
+  reference?: ComparedReference;
+  weightsBytes?: number | undefined;
+  device?: string;
+  threads?: number;
   readonly findings: Finding[];
 }
 
 export function newExamination(): Examination {
-  const unknown = {
-    proposedBatchSize: undefined,
-    differences: undefined,
-    reference: undefined,
-    weightsBytes: undefined,
-    device: undefined,
-    threads: undefined,
-  };
-  return { stages: [], batches: [], sizes: [], guards: [], ...unknown, findings: [] };
+  return { stages: [], batches: [], sizes: [], guards: [], findings: [] };
 }

@@ -16,22 +16,16 @@ import type { Finding } from "./finding.ts";
 /** Maximum type errors that become findings. */
 const MAX_ERRORS = 10;
 
-export interface TypeCheck {
-  /** Errors such as `model.ts(12,3): error TS2339: …`. */
-  readonly errors: readonly string[];
-  /** Why no check ran; undefined if it ran. */
-  readonly skipped: string | undefined;
-}
-
 /** Matches compiler errors in the folder's files or settings, but not in npm packages or sconce. */
 const ownError = /^(?!\.\.\/|\/|node_modules\/|\.sconce\/).*\berror TS\d+: /;
 
 /** Type errors of model.ts as findings. Logs why no check ran, unless the folder has no tsconfig.json. */
 export async function typeFindings(dir: string, ended?: AbortSignal): Promise<Finding[]> {
-  if (modelFile(dir) === undefined || nearest(dir, "tsconfig.json") === undefined) return [];
-  const { errors, skipped } = await checkTypes(dir, ended);
-  if (skipped !== undefined && ended?.aborted !== true) log.info(skipped);
-  return errors.slice(0, MAX_ERRORS).map((line) => {
+  const [file, settings] = [modelFile(dir), nearest(dir, "tsconfig.json")];
+  if (file === undefined || settings === undefined) return [];
+  const errors = await typeErrors({ dir, file, settings }, ended);
+  if (typeof errors === "string" && ended?.aborted !== true) log.info(`types were not checked: ${errors}`);
+  return (typeof errors === "string" ? [] : errors).slice(0, MAX_ERRORS).map((line) => {
     return { mistake: "types", error: new SconceError("model_invalid", line), python: undefined, effect: "refused" };
   });
 }
@@ -39,23 +33,18 @@ export async function typeFindings(dir: string, ended?: AbortSignal): Promise<Fi
 /**
  * Type-checks model.ts and its imports with the settings of the nearest tsconfig.json.
  * @param ended an abort ends the compiler
+ * @returns errors such as `model.ts(12,3): error TS2339: …`, or why no check ran
  */
-export async function checkTypes(dir: string, ended?: AbortSignal): Promise<TypeCheck> {
-  const skipped = (why: string) => ({ errors: [], skipped: `types were not checked: ${why}` });
-  const file = modelFile(dir);
-  if (file === undefined || !/\.m?ts$/.test(file)) return skipped(`${file ?? dir} is not TypeScript`);
-  const settings = nearest(dir, "tsconfig.json");
-  if (settings === undefined) return skipped("there is no tsconfig.json");
+async function typeErrors(
+  { dir, file, settings }: Readonly<Record<"dir" | "file" | "settings", string>>,
+  ended?: AbortSignal,
+): Promise<readonly string[] | string> {
+  if (!/\.m?ts$/.test(file)) return `${file} is not TypeScript`;
   const compiler = (await compilerFrom(dir)) ?? (await compilerFrom(await sourcesFolder()));
-  if (compiler === undefined) return skipped("there is no package typescript: npm install -D typescript");
+  if (compiler === undefined) return "there is no package typescript: npm install -D typescript";
   await restoreTypes(dir);
   using folder = temporaryFolder(await cacheOf(dirname(settings)), "sconce-types-");
-  const config = {
-    extends: settings,
-    compilerOptions: { noEmit: true },
-    files: [file],
-    include: [],
-  };
+  const config = { extends: settings, compilerOptions: { noEmit: true }, files: [file], include: [] };
   await writeFile(join(folder.path, "tsconfig.json"), JSON.stringify(config));
   const child = Bun.spawn([process.execPath, "--bun", compiler, "-p", folder.path, "--pretty", "false"], {
     cwd: dir,
@@ -68,7 +57,7 @@ export async function checkTypes(dir: string, ended?: AbortSignal): Promise<Type
   const [output, failure, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
   const errors = output.split("\n").filter((line) => ownError.test(line));
   const hasRun = code === 0 || output.includes("error TS");
-  return hasRun ? { errors, skipped: undefined } : skipped(`${compiler} failed: ${failure.trim().split("\n").at(-1)}`);
+  return hasRun ? errors : `${compiler} failed: ${failure.trim().split("\n").at(-1)}`;
 }
 
 /**

@@ -3,14 +3,16 @@ import { z } from "zod";
 import { isLogJson, log } from "../../base/log.ts";
 import { flagOff, listOption, openOption, option } from "../../base/option.ts";
 import { SchemaNode } from "../../base/schemas/json-schema.ts";
+import { slowStep } from "../../base/slow-step.ts";
+import { openPackaged } from "../../package/code/load.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
 import { withConsole } from "../../pipeline/captured-console.ts";
+import { decoded, LocalModel } from "../../pipeline/local-model.ts";
 import { serveOptions } from "../../server/config.ts";
 import { type Command, command, usage } from "../command-line/command.ts";
 import { formatJson } from "../command-line/table.ts";
 import { modelOptions, modelPositional, namedModel } from "./named-model.ts";
 import { readInput } from "./predict/input.ts";
-import { LocalModel } from "./predict/local-model.ts";
 import { OutputTargets, shorten } from "./predict/output-files.ts";
 import { PartPrinter } from "./predict/part-printer.ts";
 
@@ -78,14 +80,19 @@ The output goes to standard output: indented on a terminal, otherwise on one lin
       await source.verify(packaged);
       await source.prepareLibraries();
       const output = await withConsole(writeLog, async () => {
-        await using model = await LocalModel.load(packaged, {
-          device: options.device,
-          threads: options.threads,
-          batches: options.demo,
+        const opened = await openPackaged(packaged);
+        const checked = decoded(opened, input, "usage");
+        const { device, threads, demo } = options;
+        // A single prediction needs no warm-up of batches.
+        const batchSize = demo ? undefined : 1;
+        await using model = await LocalModel.open(opened, {
+          pathOf: (name) => packaged.layer(name).path,
+          settings: { batchSize, maxQueueDelayMs: 0, device, instances: 1, threads },
         });
-        const decoded = model.decode(input);
         using parts = new PartPrinter();
-        return options.demo ? await model.demo(decoded, writeLog, parts) : await model.predict(decoded, parts);
+        if (demo) return await model.demo(checked, writeLog, parts);
+        const [output] = await slowStep("Running the model", model.predict([checked], parts));
+        return output;
       });
       const saved = await targets.save(output).catch((error: unknown) => {
         if (!targets.isStandardOutput) print(output);
