@@ -7,7 +7,6 @@ import { wireSchema } from "../src/author/wire-schema.ts";
 import * as z from "../src/author/z.ts";
 import { targetOf } from "../src/base/json.ts";
 import type { JsonSchema } from "../src/base/schemas/json-schema.ts";
-import { componentsOf } from "../src/http/openapi/component.ts";
 import { documentOf } from "../src/http/openapi/document.ts";
 import { plainDocument, tableOfRoutes } from "./helpers/routes.ts";
 
@@ -77,26 +76,24 @@ describe("a document with recursive schemas", () => {
 });
 
 describe("a component", () => {
-  test("without references equals the schema", () => {
-    const schema = wireSchema(z.object({ x: z.number().default(1), kind: z.enum(["a", "b"]) }), "input");
-    expect(componentsOf("Input", schema)).toEqual(new Map([["Input", schema]]));
-  });
+  const componentOf = (schema: z.ZodType, name = "Input") =>
+    targetOf(`#/components/schemas/${name}`, documentWith(wireSchema(schema, "input"), any, any));
 
   test("states the lengths of tuples, and keeps the schema of further elements", () => {
     const box = z.tuple([z.number(), z.number()]);
     const closed = { type: "array", prefixItems: [{ type: "number" }, { type: "number" }], minItems: 2, maxItems: 2 };
-    const schema = wireSchema(z.object({ box, rest: z.tuple([z.string()], z.number()) }), "output");
-    expect(componentsOf("Output", schema).get("Output")?.properties).toEqual({
-      box: closed,
-      rest: { type: "array", prefixItems: [{ type: "string" }], items: { type: "number" }, minItems: 1 },
+    expect(componentOf(z.object({ box, rest: z.tuple([z.string()], z.number()) }))).toMatchObject({
+      properties: {
+        box: closed,
+        rest: { type: "array", prefixItems: [{ type: "string" }], items: { type: "number" }, minItems: 1 },
+      },
     });
-    expect(componentsOf("Output", wireSchema(box, "output")).get("Output")).toEqual(closed);
+    expect(componentOf(box)).toEqual(closed);
   });
 
   test("renames ids that are no valid component names", () => {
-    const text = z.string().meta({ id: "a/b" });
-    const components = componentsOf("Input", wireSchema(z.object({ text }), "input"));
-    expect(components.get("Input")).toMatchObject({ properties: { text: { $ref: "#/components/schemas/Input_a_b" } } });
-    expect(components.get("Input_a_b")).toMatchObject({ type: "string" });
+    const schema = z.object({ text: z.string().meta({ id: "a/b" }) });
+    expect(componentOf(schema)).toMatchObject({ properties: { text: { $ref: "#/components/schemas/Input_a_b" } } });
+    expect(componentOf(schema, "Input_a_b")).toMatchObject({ type: "string" });
   });
 });

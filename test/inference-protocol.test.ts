@@ -170,16 +170,6 @@ describe("an inference", () => {
     expect(bytes.get("text")).toEqual(new Uint8Array(elements("ä", "")));
   });
 
-  test("gives the outputs of POST /predictions, to the last bit", async () => {
-    const rows = [0.1, 1 / 3, 1e-30, 1e38];
-    const { outputs = [] } = await lab.client.predict(rows.map((x) => ({ x })));
-    const x = { name: "x", datatype: "FP64", shape: [4], parameters: { binary_data_size: 32 } };
-    const request = { inputs: [x], outputs: [{ name: "y", parameters: { binary_data: true } }] };
-    const [body, headers] = binaryBody(request, bytesOf(Float64Array.from(rows)));
-    const { bytes } = await binaryAnswer(await post(lab, "/v2/models/lab/infer", body, headers));
-    expect(bytes.get("y")).toEqual(bytesOf(Float64Array.from(outputs, ({ y }) => Number(y))));
-  });
-
   test.each([
     ["gzip", gzipSync],
     ["deflate", deflateSync],

@@ -13,8 +13,8 @@ import {
   MAX_WEBHOOK_URL,
   MIN_CANCEL_AFTER_S,
 } from "../request-headers.ts";
-import { referenceTo } from "./component.ts";
 import { type Facts, json, type Operation, text } from "./operation.ts";
+import { referenceTo } from "./schemas.ts";
 
 const sampleKey = "1c1d1c80-7d3f-4d2e-9f0e-0d1f5b0a4f6e";
 
