@@ -9,7 +9,7 @@ import { killedAfter } from "./helpers/killed-store.ts";
 import { asText, largeEndOf, requestOf } from "./helpers/predictions.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
-import { claim, leftOf, open } from "./helpers/sqlite.ts";
+import { leftOf, open } from "./helpers/sqlite.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
@@ -144,29 +144,28 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
 });
 
 onDisks("a disk that is full at the start (skipped where file systems cannot be mounted)", () => {
-  test("that is full can be read after a kill, and predictions that were left start once it has space", async () => {
+  test("that is full can be read after a kill, and predictions that were left are claimed once", async () => {
     await using dir = await tempDir();
     using disk = tmpfs(dir.join("disk"), "64m");
     const path = `${disk.path}/predictions.db`;
     const created = await killedAfter(60, path, { role: "main", owner: "a" });
     const filler = `${disk.path}/filler`;
     fill(filler);
-    const warn = spyOn(log, "warn").mockImplementation(silent);
+    using warn = spyOn(log, "warn").mockImplementation(silent);
     const store = await open(disk);
-    const left: string[] = [];
-    const full = Promise.withResolvers<void>();
-    const taking = (async () => {
-      for await (const { id } of claim(store, undefined, full.resolve)) left.push(id);
-    })();
-    await Promise.race([full.promise, taking]);
+    const left = await leftOf(store);
     const ended: string[] = [];
     for (const id of created) if ((await store.read(id))?.outcome !== undefined) ended.push(id);
     expect(ended.length).toBeGreaterThan(0);
+    expect(left.length).toBeGreaterThan(0);
+    expect(created.filter((id) => !ended.includes(id) && !left.some((each) => each.id === id))).toEqual([]);
+    await until(() => store.outage === "disk");
     rmSync(filler);
-    await taking;
-    expect(created.filter((id) => !ended.includes(id) && !left.includes(id))).toEqual([]);
-    await store.accept(requestOf("b1"));
+    await until(() => store.outage === undefined);
+    expect(warn).toHaveBeenCalledTimes(1);
     await store.close();
-    warn.mockRestore();
+    await using next = await open(disk);
+    const deaths = (requests: typeof left) => requests.map((each) => [each.id, each.deaths]);
+    expect(deaths(await leftOf(next))).toEqual(deaths(left));
   });
 });

@@ -30,11 +30,6 @@ export interface ClaimsOptions {
   readonly onFault?: LivePredictionsOptions["onFault"];
 }
 
-export interface ClaimEvents {
-  readonly onClaimed: () => void;
-  readonly onFull: () => void;
-}
-
 /** Error message of a request whose body the store has lost. */
 const LOST = "The server's store lost the request; send it again";
 /** Milliseconds between checks while the engine is not ready, or memory is full. */
@@ -77,15 +72,11 @@ export class Claims {
     this.#options = options;
   }
 
-  /**
-   * Claims requests and runs them, until no request is left or `stop` is called.
-   * @param events.onClaimed called for each request
-   * @param events.onFull called when a full disk interrupts the claims
-   */
-  run(isTaken: (source: RequestSource) => boolean, events: ClaimEvents): Promise<void> {
+  /** Claims requests and runs them, until no request is left or `stop` is called. @returns the number of requests */
+  run(isTaken: (source: RequestSource) => boolean): Promise<number> {
     // With --role front, other servers run the requests of a shared queue.
-    if (this.#options.store.shared !== undefined && this.#engine === undefined) return Promise.resolve();
-    const running = this.#run(isTaken, events);
+    if (this.#options.store.shared !== undefined && this.#engine === undefined) return Promise.resolve(0);
+    const running = this.#run(isTaken);
     this.#claiming = Promise.allSettled([this.#claiming, running]);
     return running;
   }
@@ -117,7 +108,7 @@ export class Claims {
     else await this.#release([...live].map(({ id }) => id));
   }
 
-  async #run(isTaken: (source: RequestSource) => boolean, { onClaimed, onFull }: ClaimEvents): Promise<void> {
+  async #run(isTaken: (source: RequestSource) => boolean): Promise<number> {
     const { store, load } = this.#options;
     const isActive = () => this.#isActive;
     const claimed = store.claim({
@@ -132,14 +123,15 @@ export class Claims {
       wanted: () => {
         if (!this.#stopping.signal.aborted) load?.();
       },
-      full: onFull,
     });
+    let count = 0;
     for await (const each of claimed) {
       const started = this.#begin(each);
       // The bodies of a large database must not all be in memory. A shared queue gives as many as there is room for.
       if (store.shared === undefined) await started;
-      onClaimed();
+      count += 1;
     }
+    return count;
   }
 
   async #begin(claimed: Claimed): Promise<void> {

@@ -185,22 +185,15 @@ export class Predictions {
   }
 
   /**
-   * Runs the unfinished predictions of processes that have ended, even if the queue is full. On a full disk it resolves
-   * early, and the remaining predictions start when the disk has room. A shared store has no such predictions: this
-   * process claims its predictions from now on.
+   * Runs the unfinished predictions of processes that have ended, even if the queue is full. A shared store has no such
+   * predictions: this process claims its predictions from now on.
    * @returns the number of predictions started so far
    */
   async resume(isTaken: (source: RequestSource) => boolean): Promise<number> {
-    let resumed = 0;
-    const early = Promise.withResolvers<void>();
-    const onClaimed = () => {
-      resumed += 1;
-    };
-    const claims = this.#claims.run(isTaken, { onClaimed, onFull: early.resolve });
-    void early.promise.then(() => claims.catch((error: unknown) => log.error(error)));
-    if (this.#shared !== undefined) early.resolve();
-    await Promise.race([claims, early.promise]);
-    return resumed;
+    const claims = this.#claims.run(isTaken);
+    if (this.#shared === undefined) return claims;
+    claims.catch((error: unknown) => log.error(error));
+    return 0;
   }
 
   /**

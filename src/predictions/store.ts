@@ -134,8 +134,6 @@ export interface Claimer {
   canceled(id: string): void;
   /** Called when requests wait that no process claims. */
   wanted(): void;
-  /** Called when a full disk stops the iteration, which continues when the disk has room. */
-  full(): void;
 }
 
 /** An unfinished request that belongs to this process now. */

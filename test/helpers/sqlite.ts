@@ -16,7 +16,7 @@ export async function open(
 }
 
 /** Claims the unfinished requests of earlier processes. @param isOwn chooses the owners; default: all */
-export function claim(store: SqliteStore, isOwn = (_owner: string) => true, full = () => {}): AsyncIterable<Claimed> {
+export function claim(store: SqliteStore, isOwn = (_owner: string) => true): AsyncIterable<Claimed> {
   const claimer: Claimer = {
     signal: new AbortController().signal,
     isActive: true,
@@ -25,7 +25,6 @@ export function claim(store: SqliteStore, isOwn = (_owner: string) => true, full
     lost() {},
     canceled() {},
     wanted() {},
-    full,
   };
   return store.claim(claimer);
 }

@@ -1,7 +1,6 @@
 /** The SQLite database of predictions, on its thread: commits changes, reads predictions, evicts old outcomes. */
 import type { Database } from "bun:sqlite";
 import { existsSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { codeOf } from "../../base/errors.ts";
 import { isOverLimits, type RetentionLimits } from "../retention.ts";
 import { prepareFolder } from "./database-lock.ts";
 import { connect, type FileOptions, pragma, UnreadableFile } from "./prediction-schema.ts";
@@ -24,12 +23,14 @@ export interface DatabaseOptions extends RetentionLimits, FileOptions {
   readonly wallMs: number;
 }
 
-/** A change of one prediction. Exactly one of the members `request`, `runningSinceMs`, `end` and `removedWebhook` is set. */
+/** A change of one prediction. Exactly one member beside `id` and `isLarge` is set. */
 export interface Row {
   readonly id: string;
   readonly request?: { readonly head: string; readonly timeoutMs: number; readonly body: string };
   /** Start in milliseconds since 1970; null for a request that stops because the process exits. */
   readonly runningSinceMs?: number | null;
+  /** Number of deaths of processes that ran the request, which now belongs to this process. */
+  readonly takenOver?: number;
   readonly end?: { readonly head: string; readonly members: string; readonly bytes: number };
   /** Time of creation of the prediction whose webhook has no message left. */
   readonly removedWebhook?: number;
@@ -148,27 +149,9 @@ export class PredictionDatabase {
     return this.#sql.unfinished.all();
   }
 
-  /**
-   * Takes over an unfinished prediction. If it was running, counts that its process died.
-   * @returns undefined if it has ended; "full" if the disk has no room for the change
-   */
-  takeOver(row: number): StoredRequest | "full" | undefined {
-    try {
-      return this.#database
-        .transaction(() => {
-          const found = this.#sql.request.get(row);
-          if (found === null) return undefined;
-          const { head, body, deadlineMs, runningSinceMs, server: earlier } = found;
-          const { server } = this.#options;
-          const deaths = runningSinceMs === null ? found.deaths : found.deaths + 1;
-          if (runningSinceMs !== null || earlier !== server) this.#sql.takenOver.run(deaths, server, row);
-          return { head, body, leftMs: deadlineMs - this.#nowMs, deaths };
-        })
-        .immediate();
-    } catch (error) {
-      if (codeOf(error) === "SQLITE_FULL") return "full";
-      throw error;
-    }
+  /** An unfinished prediction, which this process will run; undefined if it has ended. */
+  request(row: number): StoredRequest | undefined {
+    return this.#sql.request.get(this.#nowMs, row) ?? undefined;
   }
 
   webhooks(): readonly WebhookRow[] {
@@ -200,7 +183,7 @@ export class PredictionDatabase {
 
   /** @param context.text the large body or outcome of the row */
   #writeRow(
-    { id, request, runningSinceMs, end, removedWebhook }: Row,
+    { id, request, runningSinceMs, takenOver, end, removedWebhook }: Row,
     { text, nowMs, totals }: { readonly text: Buffer<ArrayBuffer> | undefined; nowMs: number; totals: Totals },
   ): void {
     const { maxAgeMs, server } = this.#options;
@@ -209,6 +192,7 @@ export class PredictionDatabase {
       this.#sql.create.run({ id, deadlineMs: nowMs + timeoutMs, server, head, body: text ?? body });
     }
     if (runningSinceMs !== undefined) this.#sql.started.run(runningSinceMs, id);
+    if (takenOver !== undefined) this.#sql.takenOver.run(takenOver, server, id);
     if (end !== undefined) {
       // An expired outcome, which is not evicted yet, makes room for an outcome with the same id.
       const expired = this.#sql.removeExpired.get(id, nowMs, maxAgeMs);

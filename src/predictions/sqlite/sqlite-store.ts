@@ -16,9 +16,6 @@ import { lockDatabase } from "./database-lock.ts";
 import { DatabaseThread } from "./database-thread.ts";
 import { SqliteWriter } from "./sqlite-writer.ts";
 
-/** Milliseconds between attempts to take over a request while the disk is full. */
-const FULL_MS = 1000;
-
 export interface SqliteOptions {
   readonly path: string;
   readonly retention: RetentionLimits;
@@ -133,26 +130,17 @@ export class SqliteStore implements Store {
     return recordOf(head, typeof members === "string" ? members : new LargeText([members]));
   }
 
-  async *claim({ isTaken, full, signal }: Claimer): AsyncGenerator<Claimed> {
+  async *claim({ isTaken, signal }: Claimer): AsyncGenerator<Claimed> {
     for (const { row, owner, server } of await this.#query((thread) => thread.call("unfinished", undefined))) {
       if (!isTaken({ owner, isOwnServer: server === this.#server })) continue;
-      const takeOver = () => this.#query((thread) => thread.call("takeOver", row));
-      let stored = await takeOver();
-      if (stored === "full") {
-        log.warn(
-          `The disk of ${this.#path} is full: predictions are read, none is accepted, the rest resumes with room`,
-        );
-        full();
-        while (stored === "full" && !signal.aborted) {
-          await Bun.sleep(FULL_MS);
-          stored = await takeOver();
-        }
-        if (stored !== "full") log.info(`The disk of ${this.#path} has room again`);
-      }
+      const stored = await this.#query((thread) => thread.call("request", row));
       if (signal.aborted) return;
-      if (stored === undefined || stored === "full") continue;
+      // The prediction has ended meanwhile.
+      if (stored === undefined) continue;
       const { head, body, leftMs, deaths } = stored;
       const request = requestOf(head);
+      // On a full disk, the prediction runs all the same: its outcome stays in memory until there is room.
+      this.#writer.add({ id: request.id, takenOver: deaths });
       yield {
         ...request,
         bytes: body.length,

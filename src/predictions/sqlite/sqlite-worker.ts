@@ -5,7 +5,7 @@ import type { StoredText, Totals } from "./statements.ts";
 
 declare const self: Worker;
 
-export type Methods = Pick<PredictionDatabase, "write" | "get" | "unfinished" | "takeOver" | "webhooks" | "close"> & {
+export type Methods = Pick<PredictionDatabase, "write" | "get" | "unfinished" | "request" | "webhooks" | "close"> & {
   open(options: DatabaseOptions): { readonly totals: Totals; readonly aside: Aside | undefined };
 };
 export type Method = keyof Methods;
@@ -42,7 +42,7 @@ const methods: { readonly [M in Method]: (argument: Argument<M>) => Result<M> } 
   write: (batch) => opened().write(batch),
   get: (id) => opened().get(id),
   unfinished: () => opened().unfinished(),
-  takeOver: (row) => opened().takeOver(row),
+  request: (row) => opened().request(row),
   webhooks: () => opened().webhooks(),
   close() {
     opened().close();

@@ -27,6 +27,7 @@ export interface StoredRequest {
   readonly body: StoredText;
   /** Milliseconds until the time limit. */
   readonly leftMs: number;
+  /** Number of processes that died while they ran the request. */
   readonly deaths: number;
 }
 
@@ -49,12 +50,6 @@ export interface Oldest {
   readonly endedMs: number;
 }
 
-type Unfinished = Omit<StoredRequest, "leftMs"> & {
-  readonly deadlineMs: number;
-  readonly runningSinceMs: number | null;
-  readonly server: string;
-};
-
 export type Statements = ReturnType<typeof statements>;
 
 /** @param database opened with `strict`, so that bindings have names without a prefix */
@@ -72,8 +67,8 @@ export function statements(database: Database) {
        ON CONFLICT (id) DO NOTHING`,
     ),
     started: prepare<null, [number | null, string]>("UPDATE unfinished SET running_since_ms = ? WHERE id = ?"),
-    takenOver: prepare<null, [number, string, number]>(
-      "UPDATE unfinished SET running_since_ms = NULL, deaths = ?, server = ? WHERE seq = ?",
+    takenOver: prepare<null, [number, string, string]>(
+      "UPDATE unfinished SET running_since_ms = NULL, deaths = ?, server = ? WHERE id = ?",
     ),
     removeUnfinished: prepare<null, [string]>("DELETE FROM unfinished WHERE id = ?"),
     getUnfinished: prepare<StoredRecord, [string]>(
@@ -82,8 +77,8 @@ export function statements(database: Database) {
     unfinished: prepare<UnfinishedRow, []>(
       "SELECT seq row, substr(id, 1, 1) owner, server FROM unfinished ORDER BY seq",
     ),
-    request: prepare<Unfinished, [number]>(
-      `SELECT head, body, deadline_ms deadlineMs, running_since_ms runningSinceMs, deaths, server
+    request: prepare<StoredRequest, [number, number]>(
+      `SELECT head, body, deadline_ms - ? leftMs, deaths + (running_since_ms IS NOT NULL) deaths
        FROM unfinished WHERE seq = ?`,
     ),
 
