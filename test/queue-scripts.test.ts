@@ -1,7 +1,6 @@
 /** The queue's Lua scripts, run by workers whose leases have expired. */
 import { describe, expect, test } from "bun:test";
 import type { Queue } from "../src/predictions/redis/queue.ts";
-import { QueueState } from "../src/predictions/redis/queue-state.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { endOf, queueOn, requestOf } from "./helpers/queue.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
@@ -12,24 +11,11 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
   /** A worker whose leases expire at once, so that others may take over its predictions. */
   async function worker(name: string, node: string, url = redis.url) {
     const opened = await queueOn(url, name, { node, leaseMs: 0 });
-    let isWorker = false;
-    const state = new QueueState(
-      opened.queue,
-      () => isWorker,
-      () => {},
-    );
-    return {
-      ...opened,
-      async figures(works = false) {
-        isWorker = works;
-        await state.poll();
-        return { ...state.facts, isFull: state.isFull };
-      },
-      [Symbol.dispose]() {
-        state[Symbol.dispose]();
-        opened[Symbol.dispose]();
-      },
+    const figures = async (isWorker = false) => {
+      const { figures, isFull } = await opened.queue.poll(isWorker);
+      return { ...figures, isFull };
     };
+    return { ...opened, figures };
   }
 
   const reclaim = ({ queue }: { queue: Queue }) => queue.reclaim(10);

@@ -19,27 +19,59 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   const narrow = { maxReadyBytes: 1 };
   const unavailable = { status: 503, type: "urn:sconce:problem:queue_unavailable" };
 
-  test("report that the queue is unavailable, and afterwards store outcomes of the meantime", async () => {
-    await using server = await store.serve("lab", { queue: redis.url, queueName: "away" });
+  const read = ({ client }: TestServer, id: string, headers = {}) => client.fetch(`/predictions/${id}`, { headers });
+
+  test.each([
+    {
+      reason: "away",
+      fail: () => redis.stop(),
+      mend: () => redis.start(),
+      async meanwhile(server: TestServer, id: string) {
+        expect((await read(server, id)).status).toBe(503);
+        expect((await server.client.fetch(`/predictions/${id}/cancel`, { method: "POST" })).status).toBe(503);
+      },
+    },
+    {
+      // Like a former master after a failover.
+      reason: "readonly",
+      fail: () => redis.client.replicaof("127.0.0.1", "1"),
+      mend: () => redis.client.replicaof("NO", "ONE"),
+    },
+    {
+      reason: "full",
+      detail: "the queue of the replicas is full: Redis has reached its maxmemory",
+      fail: () => redis.client.config("SET", "maxmemory", "1"),
+      mend: () => redis.client.config("SET", "maxmemory", "0"),
+      // Accepted predictions end although Redis is full, and later readers get them.
+      async meanwhile(server: TestServer, id: string, release: () => void) {
+        const later = read(server, id, { Prefer: "wait" });
+        // Redis answers in order. It has answered this later read, so it has already told the server that a client waits.
+        expect(await server.client.read(id)).toHaveProperty("status");
+        release();
+        expect(await (await later).json()).toMatchObject({ status: "success", outputs: [{ y: 5 }] });
+      },
+    },
+  ])("accept nothing while the queue is $reason, and store the outcomes of the meantime", async (fault) => {
+    const { reason, detail, fail, mend, meanwhile } = fault;
+    await using server = await store.serve("lab", { queue: redis.url, queueName: reason });
     await using gate = hold();
     const waiting = server.client.predict([{ x: 1, before: gate.url("a") }]);
     const { prediction_id: id } = await server.client.create([{ x: 2, before: gate.url("b") }]);
     await Promise.all([gate.arrived("a"), gate.arrived("b")]);
-    await redis.stop();
+    await fail();
     const refused = await server.client.post([{ x: 1 }]);
     expect(refused.headers.get("retry-after")).toBe("1");
     expect(await refused.json()).toMatchObject(unavailable);
-    expect((await server.client.fetch(`/predictions/${id}`)).status).toBe(503);
-    expect((await server.client.fetch(`/predictions/${id}/cancel`, { method: "POST" })).status).toBe(503);
-    await unready(server);
-    gate.release("a");
-    gate.release("b");
+    await unready(server, detail);
+    await meanwhile?.(server, id, () => gate.release("b"));
+    for (const name of ["a", "b"]) gate.release(name);
     await until(async () => (await server.client.metric("sconce_predictions_active")) === 0);
-    await redis.start();
+    await mend();
     expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
     expect(await server.client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 5 }] });
     await ready(server);
-    expect(await server.client.metric('sconce_queue_faults_total{reason="away"}')).toBeGreaterThan(0);
+    expect(await server.client.predict([{ x: 3 }])).toMatchObject({ outputs: [{ y: 7 }] });
+    expect(await server.client.metric(`sconce_queue_faults_total{reason="${reason}"}`)).toBeGreaterThan(0);
   });
 
   test("refuse requests within two seconds while the queue hangs, and continue with a queue that was emptied", async () => {
@@ -91,44 +123,6 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await using short = await store.serve("lab", { queue: redis.url, queueName: "slow", role: "front", timeout: 2 });
     await until(async () => (await short.client.post([{ x: 1 }])).status === 429);
     expect(await redis.client.hget("sconce:10:{lab}:totals:slow", "items")).not.toBe("0");
-  });
-
-  test("accept nothing while the queue is read-only, and afterwards store outcomes of the meantime", async () => {
-    await using server = await store.serve("lab", { queue: redis.url, queueName: "read-only" });
-    await using gate = hold();
-    const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
-    await gate.arrived("a");
-    // Redis is read-only now, like a former master after a failover.
-    await redis.client.replicaof("127.0.0.1", "1");
-    expect(await server.client.refused([{ x: 1 }])).toMatchObject(unavailable);
-    gate.release("a");
-    await until(async () => (await server.client.metric("sconce_predictions_active")) === 0);
-    await unready(server);
-    await redis.client.replicaof("NO", "ONE");
-    await ready(server);
-    expect(await server.client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
-    expect(await server.client.metric('sconce_queue_faults_total{reason="readonly"}')).toBeGreaterThan(0);
-  });
-
-  test("are not ready and accept nothing while Redis is full; accepted predictions end, and later readers get them", async () => {
-    await using server = await store.serve("lab", { queue: redis.url, queueName: "full" });
-    await using gate = hold();
-    const waiting = server.client.predict([{ x: 1, before: gate.url("a") }]);
-    const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
-    await gate.arrived("a");
-    await redis.client.config("SET", "maxmemory", "1");
-    expect(await server.client.refused([{ x: 1 }])).toMatchObject(unavailable);
-    await unready(server, "the queue of the replicas is full: Redis has reached its maxmemory");
-    const later = server.client.fetch(`/predictions/${id}`, { headers: { Prefer: "wait" } });
-    // Redis answers in order. It has answered this later read, so it has already told the server that a client waits.
-    expect(await server.client.read(id)).toHaveProperty("status");
-    gate.release("a");
-    expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
-    expect(await (await later).json()).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
-    await redis.client.config("SET", "maxmemory", "0");
-    await ready(server);
-    expect(await server.client.predict([{ x: 1 }])).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
-    expect(await server.client.metric('sconce_queue_faults_total{reason="full"}')).toBeGreaterThan(0);
   });
 
   test("share their limits; without a worker, predictions end on time and are canceled at once", async () => {

@@ -2,6 +2,7 @@
 import { codedError, messageOf, oneLine } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { DrainRate } from "../../pipeline/drain-rate.ts";
+import type { StoreOutage } from "../store.ts";
 import type { Figures, Queue } from "./queue.ts";
 import { isConnecting } from "./redis-link.ts";
 
@@ -35,10 +36,8 @@ export class QueueState implements Disposable {
   readonly #onPoll: () => void;
   #isPolling = false;
   facts: Figures = { items: 0, ended: 0, waiting: 0, taken: 0, ageMs: 0, workers: 0 };
-  /** Whether Redis refuses new predictions because its memory is full. */
-  isFull = false;
-  /** Whether the last poll succeeded; undefined before the first poll. */
-  #answered: boolean | undefined;
+  /** Result of the last poll. `start`: no poll has ended. `full`: Redis refuses new predictions because its memory is full. */
+  #last: "start" | "away" | "full" | "ready" = "start";
 
   /** @param isWorker whether this node claims predictions @param onPoll called after each successful poll */
   constructor(queue: Queue, isWorker: () => boolean, onPoll: () => void) {
@@ -49,8 +48,9 @@ export class QueueState implements Disposable {
     this.#timer.unref();
   }
 
-  get isConnected(): boolean {
-    return this.#answered === true;
+  get outage(): StoreOutage | undefined {
+    if (this.#last === "ready") return undefined;
+    return this.#last === "full" ? "full" : "queue";
   }
 
   /** Estimated milliseconds until a worker claims a new prediction; 0 for an unknown rate. */
@@ -61,23 +61,21 @@ export class QueueState implements Disposable {
   async poll(): Promise<void> {
     if (this.#isPolling) return;
     this.#isPolling = true;
+    const before = this.#last;
     try {
-      const wasFull = this.isFull;
       const { figures, isFull, late } = await this.#queue.poll(this.#isWorker());
       await Promise.all(late.map((id) => this.#queue.endLate(id)));
       this.facts = figures;
-      this.isFull = isFull;
-      this.#wait.update(this.facts, performance.now());
-      if (this.#answered !== true) log.info("Predictions are shared through the queue");
-      this.#answered = true;
-      if (this.isFull && !wasFull) log.warn("The memory of Redis is full: the queue takes no predictions");
-      if (!this.isFull && wasFull) log.info("Redis has memory again: the queue takes predictions");
+      this.#wait.update(figures, performance.now());
+      this.#last = isFull ? "full" : "ready";
+      if (before === "start" || before === "away") log.info("Predictions are shared through the queue");
+      if (isFull && before !== "full") log.warn("The memory of Redis is full: the queue takes no predictions");
+      if (!isFull && before === "full") log.info("Redis has memory again: the queue takes predictions");
       this.#onPoll();
     } catch (error) {
       if (isConnecting(error)) return;
-      const { cause } = codedError(error);
-      if (this.#answered !== false) log.warn(`The queue cannot be used: ${oneLine(messageOf(cause))}`);
-      this.#answered = false;
+      this.#last = "away";
+      if (before !== "away") log.warn(`The queue cannot be used: ${oneLine(messageOf(codedError(error).cause))}`);
     } finally {
       this.#isPolling = false;
     }

@@ -78,8 +78,7 @@ export class RedisStore implements Store, SharedStore {
   }
 
   get outage(): StoreOutage | undefined {
-    if (!this.#state.isConnected) return "queue";
-    return this.#state.isFull ? "full" : undefined;
+    return this.#state.outage;
   }
 
   get facts(): SharedStore["facts"] {
@@ -171,8 +170,9 @@ export class RedisStore implements Store, SharedStore {
 
   async leave(maxMs: number): Promise<void> {
     this.#leases[Symbol.dispose]();
-    await this.#state.poll();
-    const hasWorkers = this.#state.facts.workers > 0 && this.#state.isConnected;
+    // Removes this process from the workers.
+    const polled = await this.#queue.poll(false).catch(() => undefined);
+    const hasWorkers = polled !== undefined && polled.figures.workers > 0;
     await until(() => this.#followed.size === 0, hasWorkers ? maxMs : 0);
     for (const followed of this.#followed.values()) followed.release();
   }
