@@ -42,8 +42,6 @@ const MAX_HOLD_MS = 2;
  * continue if all these inputs hang.
  */
 const MAX_SLOW_OF_ONE = 32;
-/** Largest multiple of `MAX_SLOW_OF_ONE`, for clients whose API key has a larger share. */
-const MAX_SLOW_SHARE = 4;
 
 /** The engine, as far as the flow needs it. */
 export type FlowEngine = Pick<RemoteEngine<ListItem>, "cancel" | "instances" | "listener" | "maxBatchSize" | "submit">;
@@ -273,7 +271,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 
   #canBegin(list: ItemList): boolean {
-    if (list.isOver || list.preparing >= maxSlowOf(list)) return false;
+    if (list.isOver || list.preparing >= MAX_SLOW_OF_ONE) return false;
     // A prediction with many unfinished rows must wait, because a slow `postprocess` would leave no room for other
     // predictions.
     if (list.finishing > 0 && list.items.size + list.finishing >= this.#maxFinishingOfOne) return false;
@@ -375,9 +373,4 @@ export class ItemFlow implements EngineListener<ListItem> {
 /** Whether a prediction may begin one more input, which may have remote files. */
 function mayFetch({ fetching, fetched, preparing }: ItemList): boolean {
   return fetching === 0 || fetching + fetched.length + preparing < MAX_SLOW_OF_ONE;
-}
-
-/** Maximum pending `preprocess` promises of a prediction. A client with a larger share may have more. */
-function maxSlowOf({ client }: ItemList): number {
-  return MAX_SLOW_OF_ONE * Math.min(MAX_SLOW_SHARE, client?.address.share ?? 1);
 }
