@@ -3,20 +3,6 @@ import { describe, expect, test } from "bun:test";
 import { separateKey } from "../src/engine/item-check.ts";
 import { type Item, Simulation } from "./helpers/simulation.ts";
 
-test("a failed batch is halved until the bad item fails alone", async () => {
-  const simulation = new Simulation({ maxBatchSize: 8 });
-  simulation.add({}, 1);
-  const lane = {};
-  simulation.add(lane, 3);
-  const [bad] = simulation.add(lane, 1, { isBad: true });
-  simulation.add(lane, 3);
-  await simulation.clock.drain();
-  expect(simulation.lost).toEqual([bad?.id ?? -1]);
-  expect(simulation.done.length).toBe(7);
-  // The first item and the batch of seven take a run each. Each of three halvings then takes at most two runs.
-  expect(simulation.batches.length).toBeLessThanOrEqual(2 + 2 * 3);
-});
-
 test("a failed batch is halved to the end, however many items wait behind it", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   simulation.add({}, 1);
@@ -224,15 +210,6 @@ describe("an item that was running when a process died", () => {
     expect(simulation.batches.length).toBe(1);
     simulation.cancel(lane);
     expect(simulation.batches.map(({ items }) => items.length)).toEqual([1, 2]);
-  });
-
-  test("fails alone, and other items continue", async () => {
-    const simulation = new Simulation({ maxBatchSize: 4 });
-    simulation.add({}, 1, { isAlone: true, isBad: true });
-    simulation.add({}, 3);
-    await simulation.clock.drain();
-    expect([simulation.lost, simulation.done]).toEqual([[0], [1, 2, 3]]);
-    expect(simulation.batches.length).toBe(2);
   });
 });
 

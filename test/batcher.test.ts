@@ -37,12 +37,6 @@ test("items of a common length do not delay an item of another length beyond the
   expect(simulation.batches[batch]?.items.length).toBe(1);
 });
 
-test("an idle runner starts a single item at once", async () => {
-  const simulation = new Simulation({ maxBatchSize: 64 });
-  simulation.add({}, 1);
-  expect(simulation.batches.map(({ startedAtMs }) => startedAtMs)).toEqual([0]);
-});
-
 test("while a runner is busy, at most one next batch is committed, and only a full one", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   simulation.add({}, 1);

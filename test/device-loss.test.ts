@@ -3,11 +3,15 @@
  * tests need no GPU: a model's `predict` throws the CUDA runtime's error at every call after a certain input.
  */
 import { expect, test } from "bun:test";
+import { tensor } from "../src/author/tensor.ts";
 import { SconceError } from "../src/base/errors.ts";
 import { losesDevice } from "../src/engine/device-loss.ts";
+import type { Item } from "../src/engine/engine.ts";
+import { openLocalEngine } from "../src/engine/remote/local-engine.ts";
 import { clientOf } from "./helpers/cli.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
+import { DoublingRunner, info, one } from "./helpers/remote.ts";
 import { inRole } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
@@ -50,4 +54,16 @@ test("an input that makes the GPU unusable fails alone; the other inputs of its 
   expect(await client.predict([{ x: 5 }])).toMatchObject({ status: "success", outputs: [{ y: 5 }] });
   const [after] = await inRole(server.pid, "engine");
   expect(after).not.toBe(before);
+});
+
+test("a command or test that uses the GPU itself gets the error, and does not end", async () => {
+  const runner = new DoublingRunner();
+  runner.run = () => Promise.reject(new Error("CUDA error: device-side assert triggered"));
+  const local = openLocalEngine<Item>({ ...one, info, runners: [runner], maxBatchSize: 1, maxQueueDelayMs: 0 });
+  const failed = new Promise<SconceError>((resolve) => {
+    local.engine.listener = { dispatched() {}, finished() {}, failed: (_, error) => resolve(error) };
+  });
+  local.engine.submit({ lane: 1, index: 0 }, { x: tensor(Float32Array.of(1), []) });
+  expect((await failed).message).toBe("CUDA error: device-side assert triggered");
+  await local.close();
 });

@@ -39,6 +39,8 @@ export interface EngineServerOptions extends BatchingOptions {
   readonly parts?: TensorSpecs;
   /** Properties of the engine that each front gets, besides batch size and instances. */
   readonly info: Omit<EngineInfo, "maxBatchSize" | "instances">;
+  /** Whether the process ends after an error after which its GPU refuses further work. Default: true. */
+  readonly endsProcess?: boolean;
   /** Called when a lack of device memory limits the batches of a shape for a time. */
   readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
 }
@@ -250,7 +252,7 @@ export class EngineServer {
   }
 
   #failed({ front, number }: Pick<RemoteItem, "front" | "number">, error: SconceError): void {
-    if (losesDevice(error)) this.#endProcess(error);
+    if (this.#options.endsProcess !== false && losesDevice(error)) this.#endProcess(error);
     front.items.delete(number);
     if (front.isClosed) return;
     const { code, message, clientMessage, field } = error;

@@ -13,7 +13,7 @@ export interface LocalEngine<T extends Item> {
 export function openLocalEngine<T extends Item>(
   options: EngineServerOptions & { readonly observer?: BatchObserver | undefined },
 ): LocalEngine<T> {
-  const server = new EngineServer(options);
+  const server = new EngineServer({ ...options, endsProcess: false });
   const engine = new RemoteEngine<T>(options);
   let atServer: WireEnd | undefined;
   const atFront = engine.attach(wireTo(() => atServer));
