@@ -32,12 +32,10 @@ export interface Fault {
 
 /** An error for a request without the expected answer. */
 export class Refusal extends Error {
-  readonly status: number;
   readonly faults: readonly Fault[];
 
-  constructor(status: number, detail: string, faults: readonly Fault[] = []) {
+  constructor(detail: string, faults: readonly Fault[] = []) {
     super(detail);
-    this.status = status;
     this.faults = faults;
   }
 }
@@ -50,7 +48,7 @@ export interface Persistence {
 
 const quietly: Persistence = { signal: new AbortController().signal, onUnavailable: () => {} };
 
-export async function readModel(persistence = quietly): Promise<Model> {
+export async function readModel(persistence: Persistence): Promise<Model> {
   const answer: ModelAnswer = await (await request("./", {}, persistence)).json();
   const { input_schema, output_schema, part_schema, demo_output_schema, ...model } = answer;
   return {
@@ -83,7 +81,7 @@ async function request(path: string, init: RequestInit, { signal, onUnavailable 
     }
     const { detail, errors }: { detail?: string; errors?: Fault[] } = (await response?.json().catch(() => {})) ?? {};
     const message = response === undefined ? "the server does not answer" : `the server answered ${status}`;
-    const refusal = new Refusal(status, sentence(detail ?? message), errors);
+    const refusal = new Refusal(sentence(detail ?? message), errors);
     // A server without keys answers 403, too, to pages of other origins.
     const asksForKey = status === 401 || (status === 403 && hasKey());
     if (asksForKey && (await askForKey(hasKey() ? refusal.message : ""))) continue;

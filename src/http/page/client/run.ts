@@ -95,7 +95,7 @@ export class Runner {
         if (run === undefined || !hasEnded(run)) await pause(REOPEN_MS, signal);
       }
     } catch (error) {
-      const refusal = error instanceof Refusal ? error : new Refusal(500, String(error));
+      const refusal = error instanceof Refusal ? error : new Refusal(String(error));
       if (!signal.aborted) this.#show({ input, run, isBusy: false, refusal });
     }
   }
