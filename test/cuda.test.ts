@@ -56,15 +56,12 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
   }
 
   describe("outputs equal the CPU's", () => {
-    test.each(["network", "torchscript float32 several dict", "torchscript int64 several tuple"])(
-      "by %s",
-      async (name) => {
-        const { path, inputs, outputs, items, expected } = weights.get(name);
-        const opened = await session(path, { inputs, outputs });
-        expectClose(await opened.run(items), expected);
-        expect(await opened.run(items.slice(0, 1))).toHaveLength(expected.length);
-      },
-    );
+    test.each(["network", "torchscript float32 several dict", "torchscript int64 one tuple"])("by %s", async (name) => {
+      const { path, inputs, outputs, items, expected } = weights.get(name);
+      const opened = await session(path, { inputs, outputs });
+      expectClose(await opened.run(items), expected);
+      expect(await opened.run(items.slice(0, 1))).toHaveLength(expected.length);
+    });
 
     test("by the digits example", async () => {
       const path = join(import.meta.dir, "../examples/digits/digits.pt2");

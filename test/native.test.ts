@@ -27,8 +27,8 @@ function row(outputs: readonly Tensor[], i: number): Tensor[] {
 }
 
 const combinations = ["float32", "int64", "uint8"].flatMap((dtype) =>
-  ["one", "several"].flatMap((arity) =>
-    ["tensor", "tuple", "list", "dict"].map((container) => `torchscript ${dtype} ${arity} ${container}`),
+  ["one tensor", "one tuple", "one list", "one dict", "several tensor", "several dict"].map(
+    (form) => `torchscript ${dtype} ${form}`,
   ),
 );
 test.each([...combinations, "aotinductor float32 one tuple"])(

@@ -15,14 +15,14 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
-from torch.fx.experimental import _config as symbolic_shapes
+
+import stateful
 
 ROWS = 64
 DTYPES = {"float32": torch.float32, "int64": torch.int64, "uint8": torch.uint8}
-CONTAINERS = ["tensor", "tuple", "list", "dict"]
 
 
-# The same two results of one or of three inputs, given in each kind of container.
+# The same two results of one or of three inputs, given in containers.
 
 
 class One(nn.Module):
@@ -75,16 +75,6 @@ class SeveralTensor(Several):
         return self.first(left, right, gain)
 
 
-class SeveralTuple(Several):
-    def forward(self, left: Tensor, right: Tensor, gain: Tensor) -> Tuple[Tensor, Tensor]:
-        return self.first(left, right, gain), self.second(left, right)
-
-
-class SeveralList(Several):
-    def forward(self, left: Tensor, right: Tensor, gain: Tensor) -> List[Tensor]:
-        return [self.first(left, right, gain), self.second(left, right)]
-
-
 class SeveralDict(Several):
     def forward(self, left: Tensor, right: Tensor, gain: Tensor) -> Dict[str, Tensor]:
         return {"second": self.second(left, right), "first": self.first(left, right, gain)}
@@ -92,20 +82,87 @@ class SeveralDict(Several):
 
 ARITHMETIC = {
     "one": {"tensor": OneTensor, "tuple": OneTuple, "list": OneList, "dict": OneDict},
-    "several": {"tensor": SeveralTensor, "tuple": SeveralTuple, "list": SeveralList, "dict": SeveralDict},
+    "several": {"tensor": SeveralTensor, "dict": SeveralDict},
 }
 
 
-# Modules for one promise each.
+# Modules for one promise each: TorchScript by file, then classes.
 
 
-class Enlarged(nn.Module):
-    """A picture's negative, twice as wide and high: it stands in for the network of the example upscale."""
+class Named(NamedTuple):
+    low: Tensor
+    high: Tensor
 
-    def forward(self, pixels: Tensor) -> Tensor:
-        rows, height, width, colors = pixels.shape
-        twice = (255 - pixels).reshape(rows, height, 1, width, 1, colors).expand(-1, -1, 2, -1, 2, -1)
-        return twice.reshape(rows, 2 * height, 2 * width, colors)
+
+class NamedResults(nn.Module):
+    def forward(self, x: Tensor) -> Named:
+        return Named(x - 1, x + 1)
+
+
+class Partial(NamedTuple):
+    low: Tensor
+    aside: Optional[Tensor]
+    high: Tensor
+
+
+class PartialNamed(nn.Module):
+    def forward(self, x: Tensor) -> Partial:
+        return Partial(x - 1, None, x + 1)
+
+
+SCRIPTS = {
+    "area": "def forward(self, image): return image.mean([2, 3])",
+    "identity": "def forward(self, x): return x",
+    "twice": """
+def forward(self, x):
+    y = x + 1
+    return y, y""",
+    "large": "def forward(self, x): return x.unsqueeze(1).expand(-1, 100000) + torch.arange(100000, device=x.device)",
+    "defaults": """
+def forward(self, x, scale: float = 3.0, offset: Optional[Tensor] = None):
+    return x * scale if offset is None else x * scale + offset""",
+    "partialtuple": "def forward(self, x): return x - 1, None, x + 1",
+    "total": "def forward(self, x): return x.sum()",
+    "firstrow": "def forward(self, x): return x[:1]",
+    "double": "def forward(self, x): return x.double()",
+    "raises": """
+def forward(self, x):
+    if bool(x.sum() > 0):
+        raise ValueError("this item is not wanted")
+    return x""",
+    "mismatch": "def forward(self, x): return torch.matmul(x, torch.ones([5, 2]))",
+    "greedy": "def forward(self, x): return torch.zeros([1 << 50]) + x",
+    # An author's text, which is also a text of libtorch.
+    "memory": """
+def forward(self, x):
+    if bool(x.sum() > 0):
+        raise ValueError("the list is out of memory, not enough memory, std::bad_alloc")
+    return x""",
+    "number": "def forward(self, x): return x.size(0)",
+    "nested": "def forward(self, x): return x, (x, x)",
+    "count": "def forward(self, x, times: int): return x * times",
+    # As many rounds of some milliseconds as the largest number of the input says.
+    "slow": """
+def forward(self, x):
+    y = torch.ones([512, 512])
+    for _ in range(int(x.max())):
+        y = torch.tanh(y @ y)
+    return x + y.sum() * 0""",
+    # Dropout as a careless trace keeps it.
+    "drops": "def forward(self, x): return torch.dropout(x, 0.5, True)",
+    # A softmax over the items of a batch.
+    "mixes": "def forward(self, x): return x.softmax(0)",
+    # A mean over all of a padded dimension, with the padding; of at most eight.
+    "averages": "def forward(self, x): return (x + torch.zeros([8])[: x.shape[1]]).mean(1, keepdim=True)",
+    "totals": "def forward(self, x): return x.sum(1, keepdim=True)",
+    "deep": "def forward(self, x): return ((x * 2) * 2) * 2 + 1",
+    # Asks for more memory than there is where the input is above 1000.
+    "hungry": """
+def forward(self, x):
+    if bool(x.max() > 1000):
+        return torch.zeros([1 << 46], device=x.device) + x
+    return x * 2""",
+}
 
 
 class Network(nn.Module):
@@ -132,22 +189,6 @@ class Tokens(nn.Module):
         return {"each": each, "mean": (each * weight).sum(1) / weight.sum(1), "ids": ids}
 
 
-class Area(nn.Module):
-    def forward(self, image: Tensor) -> Tensor:
-        return image.mean([2, 3])
-
-
-class Identity(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x
-
-
-class Twice(nn.Module):
-    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor]:
-        y = x + 1
-        return y, y
-
-
 class Constant(nn.Module):
     def __init__(self):
         super().__init__()
@@ -157,252 +198,12 @@ class Constant(nn.Module):
         return self.rows
 
 
-class Large(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x.unsqueeze(1).expand(-1, 100_000) + torch.arange(100_000, device=x.device)
-
-
-class Defaults(nn.Module):
-    def forward(self, x: Tensor, scale: float = 3.0, offset: Optional[Tensor] = None) -> Tensor:
-        y = x * scale
-        if offset is not None:
-            y = y + offset
-        return y
-
-
-class Named(NamedTuple):
-    low: Tensor
-    high: Tensor
-
-
-class NamedResults(nn.Module):
-    def forward(self, x: Tensor) -> Named:
-        return Named(x - 1, x + 1)
-
-
-class Partial(NamedTuple):
-    low: Tensor
-    aside: Optional[Tensor]
-    high: Tensor
-
-
-class PartialNamed(nn.Module):
-    def forward(self, x: Tensor) -> Partial:
-        return Partial(x - 1, None, x + 1)
-
-
-class PartialTuple(nn.Module):
-    def forward(self, x: Tensor) -> Tuple[Tensor, Optional[Tensor], Tensor]:
-        return x - 1, None, x + 1
-
-
-class Total(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x.sum()
-
-
-class FirstRow(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x[:1]
-
-
-class Double(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x.double()
-
-
-class Raises(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        if bool(x.sum() > 0):
-            raise ValueError("this item is not wanted")
-        return x
-
-
-class Mismatch(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.matmul(x, torch.ones(5, 2))
-
-
-class Greedy(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.zeros(1 << 50) + x
-
-
-class Memory(nn.Module):
-    """Raises an error with an author's text, which is also a text of libtorch."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        if bool(x.sum() > 0):
-            raise ValueError("the list is out of memory, not enough memory, std::bad_alloc")
-        return x
-
-
 class Asserts(nn.Module):
     """Asserts with the text of libtorch's allocator."""
 
     def forward(self, x: Tensor) -> Tensor:
         torch._assert_async(x.sum() == 0, "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory")
         return x * 1
-
-
-class Number(nn.Module):
-    def forward(self, x: Tensor) -> int:
-        return x.size(0)
-
-
-class Nested(nn.Module):
-    def forward(self, x: Tensor) -> Tuple[Tensor, Tuple[Tensor, Tensor]]:
-        return x, (x, x)
-
-
-class Count(nn.Module):
-    def forward(self, x: Tensor, times: int) -> Tensor:
-        return x * times
-
-
-class Slow(nn.Module):
-    """As many rounds of some milliseconds as the largest number of its input says."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = torch.ones(512, 512)
-        for _ in range(int(x.max())):
-            y = torch.tanh(y @ y)
-        return x + y.sum() * 0
-
-
-class Keeps(nn.Module):
-    """Gives a tensor of its own, into which the next batch writes."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("last", torch.zeros(2, 4))
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.last.copy_(x * 2)
-        return self.last
-
-
-class Holds(nn.Module):
-    """Holds its input until the next batch, to which it gives twice that."""
-
-    def __init__(self):
-        super().__init__()
-        self.held = torch.zeros(2, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = self.held.to(x.device) * 2
-        self.held = x
-        return y
-
-
-class Sums(nn.Module):
-    """Adds up what it was called with since it was reset, in place and by assignment."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("total", torch.zeros(1, 4))
-        self.calls = torch.zeros(1, 4)
-
-    @torch.jit.export
-    def reset(self) -> None:
-        self.total.zero_()
-        self.calls = torch.zeros(1, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.total += x
-        self.calls = self.calls + 1
-        return self.total * 1000 + self.calls
-
-
-class Lists(nn.Module):
-    """Writes into a tensor of a list."""
-
-    def __init__(self):
-        super().__init__()
-        self.last = [torch.zeros(2, 4)]
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.last[0].copy_(x)
-        return self.last[0] * 2
-
-
-class Tuned(nn.Module):
-    """Writes into tensors that it made itself."""
-
-    def __init__(self):
-        super().__init__()
-        self.norm = nn.Sequential(nn.BatchNorm1d(4), nn.ReLU(inplace=True))
-        self.weight = nn.Parameter(torch.ones(4))
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = self.norm(x) * self.weight
-        y[:, 0] = 0
-        return y.clamp_(max=6)
-
-
-class Rectified(nn.Module):
-    """A layer without a bias, whose result is written into."""
-
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Unflatten(1, (4, 1)), nn.Conv1d(4, 4, 1, bias=False), nn.ReLU(inplace=True))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.layers(x).flatten(1)
-
-
-class Remembers(nn.Module):
-    """Writes into a tensor that may be missing."""
-
-    last: Optional[Tensor]
-
-    def __init__(self):
-        super().__init__()
-        self.last = torch.zeros(2, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        last = self.last
-        return x if last is None else last.copy_(x * 2)
-
-
-class Drops(nn.Module):
-    """Dropout as a careless trace keeps it."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.dropout(x, 0.5, True)
-
-
-class Mixes(nn.Module):
-    """A softmax over the items of a batch."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x.softmax(0)
-
-
-class Averages(nn.Module):
-    """A mean over all of a padded dimension, with what fills it up; of at most eight."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return (x + torch.zeros(8)[: x.shape[1]]).mean(1, keepdim=True)
-
-
-class Totals(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x.sum(1, keepdim=True)
-
-
-class Deep(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return ((x * 2) * 2) * 2 + 1
-
-
-class Hungry(nn.Module):
-    """Asks for more memory than there is where its input is above 1000."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        if bool(x.max() > 1000):
-            return torch.zeros(1 << 46, device=x.device) + x
-        return x * 2
 
 
 def spec(tensor: Tensor, dims: Optional[list] = None) -> dict:
@@ -459,8 +260,8 @@ def entry(file: str, inputs: Dict[str, Tensor], outputs: Dict[str, Tensor], dims
 def torchscript(folder: str) -> Dict[str, dict]:
     entries = {}
     for dtype in DTYPES:
-        for arity in ARITHMETIC:
-            for container in CONTAINERS:
+        for arity, containers in ARITHMETIC.items():
+            for container in containers:
                 module, inputs, outputs = arithmetic(dtype, arity, container)
                 name = f"torchscript {dtype} {arity} {container}"
                 file = name.replace(" ", "-") + ".pt"
@@ -476,14 +277,14 @@ def torchscript(folder: str) -> Dict[str, dict]:
     torch.jit.script(network).save(os.path.join(folder, "network.pt"))
     entries["network"] = entry("network.pt", {"x": x}, {"scores": network(x).detach()})
 
-    modules = [
-        Tokens, Area, Identity, Twice, Constant, Large, Defaults, NamedResults, PartialNamed, PartialTuple, Total, FirstRow, Double, Raises,
-        Mismatch, Greedy, Memory, Number, Nested, Count, Slow, Keeps, Holds, Sums, Lists, Tuned, Rectified, Remembers, Drops, Mixes, Averages, Totals,
-        Deep, Hungry,
-    ]  # fmt: skip
-    for kind in modules:
-        torch.manual_seed(3)
-        torch.jit.script(kind().eval()).save(os.path.join(folder, f"{kind.__name__.lower()}.pt"))
+    modules = {kind.__name__.lower(): torch.jit.script(kind()) for kind in (Constant, NamedResults, PartialNamed, *stateful.NETWORKS)}
+    torch.manual_seed(3)
+    modules["tokens"] = torch.jit.script(Tokens())
+    for name, source in SCRIPTS.items():
+        modules[name] = type(name.title(), (torch.jit.ScriptModule,), {})()
+        modules[name].define(source.strip() + "\n")
+    for name, module in modules.items():
+        module.eval().save(os.path.join(folder, f"{name}.pt"))
 
     tokens = torch.jit.load(os.path.join(folder, "tokens.pt"))
     ids = torch.tensor([[1, 2, 3, 9, 9], [4, 5, 6, 7, 8], [2, 9, 9, 9, 9]])
@@ -517,19 +318,6 @@ def package(program: ExportedProgram, path: str) -> None:
     # Precompiling headers takes longer than one package gains by it.
     options = {"aot_inductor.precompile_headers": False}
     torch._inductor.aoti_compile_and_package(program, package_path=path, inductor_configs=options)
-
-
-def enlarged(folder: str) -> Tuple[ExportedProgram, Tensor]:
-    """An exported program for pictures of any size, and the pictures that it was exported with."""
-    torch.manual_seed(4)
-    pixels = random_input(torch.uint8, ROWS, 5, 4, 3)
-    sides = {axis: torch.export.Dim(name, min=1, max=16384) for axis, name in ((1, "height"), (2, "width"))}
-    free = {0: torch.export.Dim("batch", min=1, max=4096), **sides}
-    # Else torch takes it that no size is 1.
-    symbolic_shapes.backed_size_oblivious = True
-    program = torch.export.export(Enlarged(), (pixels,), dynamic_shapes={"pixels": free})
-    torch.export.save(program, os.path.join(folder, "enlarged.pt2"))
-    return program, pixels
 
 
 def generate(folder: str) -> None:

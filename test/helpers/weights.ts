@@ -29,13 +29,13 @@ export interface Fixtures {
  * minute.
  */
 export function fixtures(): Promise<Fixtures> {
-  making ??= make("weights", ["layers.py", "programs.py"]);
+  making ??= make("weights", ["layers.py", "programs.py", "stateful.py"]);
   return making;
 }
 
 /** Compiled packages that only slow tests use, and the exported program of one. */
 export function packages(): Promise<Fixtures> {
-  packing ??= make("packages", ["weights.py"]);
+  packing ??= make("packages", ["stateful.py", "weights.py"]);
   return packing;
 }
 
