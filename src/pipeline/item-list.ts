@@ -77,7 +77,7 @@ export class ItemList implements InRing<ItemList> {
   preparing = 0;
   /** Number of output rows before the end of `postprocess`. */
   finishing = 0;
-  /** Its items in the engine. */
+  /** Items of the prediction in the engine. */
   readonly items = new Ring<ListItem>();
   /** Count of inputs that are not in a batch yet. */
   unsent = 0;

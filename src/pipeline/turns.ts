@@ -103,7 +103,7 @@ export class Turns {
     if (client.ring === undefined) this.#join(client);
   }
 
-  /** Removes a prediction without giving it a turn. It may not wait. */
+  /** Removes a prediction without giving it a turn. Does nothing if the prediction does not wait. */
   delete(list: ItemList): void {
     const { client } = list;
     if (client === undefined || !client.delete(list)) return;
