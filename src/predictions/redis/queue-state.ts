@@ -34,7 +34,7 @@ export class QueueState implements Disposable {
   readonly #timer: ReturnType<typeof setInterval>;
   readonly #isWorker: () => boolean;
   readonly #onPoll: () => void;
-  #isPolling = false;
+  #polling: Promise<void> | undefined;
   facts: Figures = { items: 0, ended: 0, waiting: 0, taken: 0, ageMs: 0, workers: 0 };
   /** Result of the last poll. `start`: no poll has ended. `full`: Redis refuses new predictions because its memory is full. */
   #last: "start" | "away" | "full" | "ready" = "start";
@@ -58,9 +58,19 @@ export class QueueState implements Disposable {
     return this.#wait.waitMs(performance.now());
   }
 
-  async poll(): Promise<void> {
-    if (this.#isPolling) return;
-    this.#isPolling = true;
+  /** Polls Redis, or waits for the poll that runs. Never throws. */
+  poll(): Promise<void> {
+    this.#polling ??= this.#poll().finally(() => {
+      this.#polling = undefined;
+    });
+    return this.#polling;
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+  }
+
+  async #poll(): Promise<void> {
     const before = this.#last;
     try {
       const { figures, isFull, late } = await this.#queue.poll(this.#isWorker());
@@ -76,12 +86,6 @@ export class QueueState implements Disposable {
       if (isConnecting(error)) return;
       this.#last = "away";
       if (before !== "away") log.warn(`The queue cannot be used: ${oneLine(messageOf(codedError(error).cause))}`);
-    } finally {
-      this.#isPolling = false;
     }
-  }
-
-  [Symbol.dispose](): void {
-    clearInterval(this.#timer);
   }
 }
