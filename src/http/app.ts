@@ -1,4 +1,4 @@
-/** The app of a front. It answers a request in three steps: it finds the model, the guards check the request, and a route answers. */
+/** The app of a front. A request takes three steps: its model is found, the guards check the request, and a route of the router answers. */
 import { type Context, Hono } from "hono";
 import { cors } from "hono/cors";
 import { METHOD_NAME_ALL } from "hono/router";
@@ -54,7 +54,7 @@ export function createApp(options: AppOptions): App {
   };
 }
 
-/** The router matches this path for a request that a guard refuses. The middleware of all routes so applies to refusals, too. */
+/** The router matches this path for a request that a guard refuses, so the headers of CORS are on refusals, too. */
 const REFUSED = "/refused";
 
 /** The path that the router matches. */
@@ -63,7 +63,7 @@ function pathFor(context: unknown): string {
   return context.refusal === undefined ? context.path : REFUSED;
 }
 
-/** The router with all routes. It has no middleware without --cors-origin, because each middleware costs every request some promises. */
+/** The router with all routes. Only --cors-origin adds middleware, because each middleware costs every request some promises. */
 function routerOf(options: AppOptions): Hono {
   const { names, metrics, config, keys, onInternalError } = options;
   const hasKeys = keys !== undefined;

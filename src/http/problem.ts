@@ -116,6 +116,6 @@ export function problemResponse(c: Context, problem: Problem): Response {
   const { detail, code, errors, headers } = problem;
   const status = problemStatus(problem);
   const body = { type: problemType(code), title: titleOf(status), status, detail, ...(errors ? { errors } : {}) };
-  // Not a new Response, which would lack the headers that middleware has set, such as those of CORS.
+  // A new Response would lack the headers that middleware has set for CORS.
   return c.body(JSON.stringify(body), status, { ...headers, "Content-Type": "application/problem+json" });
 }
