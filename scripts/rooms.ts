@@ -26,7 +26,7 @@ const rooms: Readonly<Record<string, Room>> = {
   base: {
     imports: "",
     doors: "*",
-    maxLines: 2530,
+    maxLines: 2490,
   },
   author: {
     imports: "base",
@@ -34,7 +34,7 @@ const rooms: Readonly<Record<string, Room>> = {
       audio/wav data-url decoding-gate define device elements file file-description hook-context input-error
       media-type model-settings name ndarray-bytes ndarray-wire openai params parts schema-faults session stack tensor tensor-memory
       url-label wire-schema withheld-files z`,
-    maxLines: 5480,
+    maxLines: 5390,
   },
   machine: {
     imports: "base .",
@@ -46,7 +46,7 @@ const rooms: Readonly<Record<string, Room>> = {
       network/loopback network/name-resolver network/redirects processes/child processes/event-loop-lag processes/link
       processes/program processes/program-name processes/run-folder processes/shared-counters
       processes/supervised processor service-manager`,
-    maxLines: 2830,
+    maxLines: 2800,
   },
   package: {
     imports: "base author machine .",
@@ -55,7 +55,7 @@ const rooms: Readonly<Record<string, Room>> = {
       image/image image/image-config image/layout image/program model-source registry/credentials registry/pull
       registry/push registry/registry registry/remote-reference store/manifest store/packaged-model
       store/reference store/store store/verification`,
-    maxLines: 5310,
+    maxLines: 4820,
   },
   engine: {
     imports: "base author machine engine/batching engine/program engine/native",

@@ -10,18 +10,6 @@ const repository = fc.array(component, { minLength: 1, maxLength: 3 }).map((part
 const tag = fc.stringMatching(/^[A-Za-z0-9_][A-Za-z0-9._-]{0,40}$/);
 
 describe("a model reference", () => {
-  test("without a tag means the latest build", () => {
-    expect(parseReference("digits")).toEqual({ repository: "digits", tag: "latest" });
-  });
-
-  test("may name a tag", () => {
-    expect(parseReference("team/digits:v1.0_rc-2")).toEqual({ repository: "team/digits", tag: "v1.0_rc-2" });
-  });
-
-  test("may name a digest", () => {
-    expect(parseReference(`digits@${digest}`)).toEqual({ repository: "digits", digest });
-  });
-
   test("is the same after formatting and parsing", () => {
     const reference = fc.oneof(
       fc.record({ repository, tag }, { noNullPrototype: true }),

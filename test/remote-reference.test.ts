@@ -34,10 +34,6 @@ describe("a reference to a registry", () => {
     ["999.999.1.1/digits", "is not a host"],
     ["[:::]:50/digits", "is not a host"],
     ["registry.example.com/", "the name is empty"],
-    ["registry.example.com/Digits", 'did you mean "digits"?'],
-    ["registry.example.com/digits:a b", "a tag is 1 to 128 of"],
-    [`registry.example.com/digits:v1@${digest}`, "give a tag or a digest, not both"],
-    ["registry.example.com/digits@sha256:abc", "64 hex digits"],
     ["registry.example.com/../digits", "a name is made of"],
   ])("%s is refused", async (text, part) => {
     expect(await failure(() => parseRemoteReference(text))).toContain(part);

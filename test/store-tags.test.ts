@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
-import { mediaTypes, titleSchema } from "../src/package/store/manifest.ts";
+import { mediaTypes } from "../src/package/store/manifest.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { modelConfig, modelLayers, modelOf } from "./helpers/model-content.ts";
@@ -22,12 +22,15 @@ describe("storing a model", () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const layer = { mediaType: mediaTypes.asset, source: new Uint8Array(1) };
-    for (const titles of [["a.txt", "a.txt"], ["../a.txt"], ["/etc/passwd"], [""]]) {
+    const outside = ["a/../b", "./a", "a//b", "/a", "a/", "..", "a\\b", "a\nb", ""];
+    for (const titles of [["a.txt", "a.txt"], ...outside.map((title) => [title])]) {
       const layers = titles.map((title) => ({ ...layer, title }));
       const error = await failureOf(store.put({ repository: "digits", config: modelConfig(), layers }));
       expect(error.code).toBe("model_invalid");
     }
     expect(await store.list()).toEqual([]);
+    const layers = ["a", "a/b.txt", "..a", "vocab v1.txt", "ü.bin"].map((title) => ({ ...layer, title }));
+    await store.put({ repository: "digits", config: modelConfig(), layers });
   });
 
   test("with a file that cannot be read names the file", async () => {
@@ -47,14 +50,6 @@ describe("storing a model", () => {
     const error = await failureOf(new ModelStore(dir.path).put({ repository: "digits", config, layers: [] }));
     expect(error.code).toBe("model_invalid");
     expect(error.message).toContain("batchSize");
-  });
-
-  test.each(["a/../b", "./a", "a//b", "/a", "a/", "..", "a\\b", "a\nb", ""])("a layer is not named %p", (title) => {
-    expect(titleSchema.safeParse(title).success).toBe(false);
-  });
-
-  test.each(["a", "a/b.txt", "..a", "vocab v1.txt", "ü.bin"])("a layer may be named %p", (title) => {
-    expect(titleSchema.safeParse(title).success).toBe(true);
   });
 });
 
