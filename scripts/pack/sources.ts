@@ -6,7 +6,7 @@ import { existsSync, readdirSync, realpathSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import { temporaryFolder } from "../../src/machine/files/temporary-folder.ts";
-import { sha256 } from "../../src/machine/libtorch/sha256.ts";
+import { sha256 } from "../../src/machine/libtorch/pack.ts";
 import type { SourceArchive } from "../../src/package/executable/contents.ts";
 import { entryModules } from "../../src/package/executable/entry-modules.ts";
 import { tar } from "../../src/package/image/tar.ts";

@@ -5,9 +5,8 @@ import { BYTES_PER_LINE, BYTES_PER_PIXEL, decodings } from "./decoding-gate.ts";
 import { ModelFile } from "./file.ts";
 import { greyPng, scanlineBytes } from "./grey-png.ts";
 import { type Jpeg, readJpeg } from "./jpeg.ts";
-import { type Normalization, perChannel } from "./normalize.ts";
 import { checkOptions } from "./options.ts";
-import { type Orientation, orientationOf } from "./orientation.ts";
+import { orientationOf } from "./orientation.ts";
 import {
   type channelCounts,
   type colourOrders,
@@ -15,16 +14,18 @@ import {
   encodeOptions,
   type encodings,
   type layouts,
+  type Normalization,
+  perChannel,
   pixelOptions,
   type rawChannelCounts,
   rawPixels,
 } from "./picture-options.ts";
 import { bitmapBytes, filters, pixelsAddon } from "./pixels.ts";
-import { type PlacementOptions, placementOf, type Size } from "./placement.ts";
+import { type Orientation, type PlacementOptions, placementOf, type Size } from "./placement.ts";
 import { TooManyRecords } from "./records.ts";
 import { firstFrame } from "./webp.ts";
 
-export type { Normalization } from "./normalize.ts";
+export type { Normalization } from "./picture-options.ts";
 export type { Fit, Size } from "./placement.ts";
 
 export type Channels = (typeof channelCounts)[number];

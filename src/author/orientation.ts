@@ -4,12 +4,9 @@
  */
 import { inflateSync } from "node:zlib";
 import type { Jpeg } from "./jpeg.ts";
+import { type Orientation, orientations } from "./placement.ts";
 import { MAX_RECORDS, TooManyRecords } from "./records.ts";
 import { chunksOf, hasMetadata, isWebp } from "./webp.ts";
-
-/** 1: as it is stored; 2 to 8: mirrored and rotated. */
-const orientations = [1, 2, 3, 4, 5, 6, 7, 8] as const;
-export type Orientation = (typeof orientations)[number];
 
 interface Metadata {
   readonly exif?: Buffer | undefined;

@@ -1,5 +1,6 @@
-/** Schemas of the options of `Image`. */
+/** Schemas of the options of `Image`, and the normalization of pixels. */
 import * as z from "zod";
+import { SconceError } from "../base/errors.ts";
 import { anything, oneOf, optionsOf, wholeNumber } from "./options.ts";
 import { filters } from "./pixels.ts";
 import { fits } from "./placement.ts";
@@ -12,8 +13,8 @@ export const colourOrders = ["rgb", "bgr"] as const;
 export const encodings = ["png", "jpeg", "webp"] as const;
 
 const colour = z.number("give numbers from 0 to 255").min(0, "give 0 to 255").max(255, "give 0 to 255");
-const perChannel = z.union([z.number(), z.array(z.number())], "give a number, or one for each channel").optional();
-const normalization = optionsOf({ mean: perChannel, std: perChannel });
+const numbers = z.union([z.number(), z.array(z.number())], "give a number, or one for each channel").optional();
+const normalization = optionsOf({ mean: numbers, std: numbers });
 
 /** Options of `pixels()`. */
 export const pixelOptions = optionsOf({
@@ -45,3 +46,30 @@ export const rawPixels = optionsOf({
 });
 const quality = z.number("give a number").min(1, "give 1 to 100").max(100, "give 1 to 100");
 export const encodeOptions = optionsOf({ format: oneOf(encodings), quality: quality.optional() });
+
+/**
+ * Mean and deviation for pixel values from 0 to 1: a number for all channels, or a list in the order of the channels.
+ */
+export interface Normalization {
+  /** Number to subtract from each value. Default: 0. */
+  readonly mean?: number | readonly number[];
+  /** Divisor of each value, after the subtraction. Default: 1. */
+  readonly std?: number | readonly number[];
+}
+
+/**
+ * Expands mean and deviation to one number per channel.
+ * @throws SconceError `item_failed` when a list's length differs from the number of channels
+ */
+export function perChannel({ mean = 0, std = 1 }: Normalization, channels: number) {
+  return { mean: listOf("mean", mean, channels), std: listOf("std", std, channels) };
+}
+
+function listOf(name: string, given: number | readonly number[], channels: number): readonly number[] {
+  const list = typeof given === "number" ? Array<number>(channels).fill(given) : given;
+  if (list.length === channels) return list;
+  throw new SconceError(
+    "item_failed",
+    `pixels(): normalize.${name} has ${list.length} numbers for ${channels} channels; give one number, or one for each channel`,
+  );
+}

@@ -6,8 +6,7 @@
 
 import { messageOf, SconceError } from "../base/errors.ts";
 import { openNativeFile } from "../base/native-file.ts";
-import type { Orientation } from "./orientation.ts";
-import type { Canvas, Size } from "./placement.ts";
+import type { Canvas, Orientation, Size } from "./placement.ts";
 
 /** Resampling filters. The index of a name is its filter code in native/pixels/resample.h. */
 export const filters = ["nearest", "box", "bilinear", "bicubic", "lanczos"] as const;

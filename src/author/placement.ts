@@ -6,6 +6,10 @@ export interface Size {
   readonly height: number;
 }
 
+/** 1: as it is stored; 2 to 8: mirrored and rotated. */
+export const orientations = [1, 2, 3, 4, 5, 6, 7, 8] as const;
+export type Orientation = (typeof orientations)[number];
+
 /** The canvas of an animation, and the position of the first frame on it, in pixels. */
 export interface Canvas {
   readonly width: number;

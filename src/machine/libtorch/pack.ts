@@ -44,3 +44,8 @@ export const addonName = "sconce.node";
 export function unpackedSize({ files }: LibraryPack): number {
   return files.reduce((sum, { size }) => sum + size, 0);
 }
+
+/** The SHA-256 of the bytes in hex, computed on another thread. */
+export async function sha256(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  return Buffer.from(await crypto.subtle.digest("SHA-256", bytes)).toString("hex");
+}

@@ -1,6 +1,5 @@
 /** Starts a child process that runs one role of the server, such as `engine`, and exchanges messages with it. */
 import { isLogJson, log, logOptions } from "../../base/log.ts";
-import { passLines } from "./child-output.ts";
 import { roleArgument } from "./link.ts";
 import { type FromChild, fromChild, type ToChild } from "./messages.ts";
 import { thisProgram } from "./program.ts";
@@ -100,5 +99,42 @@ export class Child {
     await Promise.race([Promise.all([this.#disconnected.promise, this.#forwarded]), timedOut.promise]);
     clearTimeout(timer);
     onEnd({ exitCode: this.#process.exitCode, signal: this.#process.signalCode });
+  }
+}
+
+/** Longest line in characters. A longer line is split. */
+const MAX_LINE_LENGTH = 64 * 1024;
+
+/**
+ * Forwards a child's standard error when log lines are JSON. Log lines pass unchanged; other lines, such as crash
+ * reports and C++ warnings, become log lines. Resolves at the end of the stream.
+ * @param name name of the process in new log lines
+ */
+async function passLines(stream: ReadableStream<Uint8Array>, name: string): Promise<void> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const chunk of stream) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) pass(line, name);
+    if (rest.length <= MAX_LINE_LENGTH) continue;
+    pass(rest, name);
+    rest = "";
+  }
+  pass(rest, name);
+}
+
+function pass(line: string, name: string): void {
+  if (isLogLine(line)) process.stderr.write(`${line}\n`);
+  else if (line.trim() !== "") log.warn(`The ${name} wrote: ${Bun.stripANSI(line)}`);
+}
+
+function isLogLine(line: string): boolean {
+  if (!line.startsWith('{"time":')) return false;
+  try {
+    JSON.parse(line);
+    return true;
+  } catch {
+    return false;
   }
 }

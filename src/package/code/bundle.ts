@@ -1,9 +1,9 @@
 /** Bundles a model's TypeScript, with the npm packages it uses, into one ES module. */
-import { existsSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { basename, join, relative, resolve } from "node:path";
+import { z } from "zod";
 import { SconceError } from "../../base/errors.ts";
 import { suppliedModules } from "./load.ts";
-import { withSourceMap } from "./source-map.ts";
 
 const entryNames = ["model.ts", "model.js", "model.mts", "model.mjs"];
 
@@ -83,4 +83,27 @@ function noCode(path: string): SconceError {
     ? `native code is not packaged: use a package without it, or let the weights do its work${name === undefined ? "" : `, or leave it out with --external ${name} if the code does without it`}`
     : "only code is bundled: declare the file under assets, and read it in setup";
   return new SconceError("model_invalid", `${whose} imports ${basename(path)}: ${fix}`);
+}
+
+const mapSchema = z.object({ sources: z.array(z.string()), mappings: z.string() });
+
+/**
+ * Appends the source map to a bundle as its last line, where Bun finds it: stack traces name the author's files. Equal sources give equal text, wherever the
+ * model's folder is.
+ * @param map Bun's map, with sources relative to the current folder
+ * @param dir the model's folder, absolute
+ */
+function withSourceMap(code: string, map: string, dir: string): string {
+  const { sources, mappings } = mapSchema.parse(JSON.parse(map));
+  const root = realpathSync(dir);
+  const own = {
+    version: 3,
+    sources: sources.map((source) => relative(root, resolve(source)).replace(/^.*(?=node_modules\/)/, "")),
+    // Bun needs `sourcesContent`, even without texts.
+    sourcesContent: sources.map(() => null),
+    names: [],
+    mappings,
+  };
+  const url = `data:application/json;base64,${Buffer.from(JSON.stringify(own)).toString("base64")}`;
+  return `${code.replace(/\n+\/\/# debugId=.*\n*$/, "\n")}//# sourceMappingURL=${url}\n`;
 }

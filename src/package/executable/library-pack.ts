@@ -9,8 +9,7 @@ import { z } from "zod";
 import { onAllCores } from "../../base/parallel.ts";
 import { madeOnce } from "../../machine/files/made-once.ts";
 import { cacheFault, requirePrivate } from "../../machine/libtorch/cache-folder.ts";
-import { checksumOf, type LibraryPack, type PackedFile } from "../../machine/libtorch/pack.ts";
-import { sha256 } from "../../machine/libtorch/sha256.ts";
+import { checksumOf, type LibraryPack, type PackedFile, sha256 } from "../../machine/libtorch/pack.ts";
 import type { LibraryFile } from "./library-files.ts";
 
 /** zstd level. Higher levels take twice as long and save 1 % of the size. */
