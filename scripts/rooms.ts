@@ -104,7 +104,7 @@ const rooms: Readonly<Record<string, Room>> = {
     doors: `
       admission ids large-text live-predictions metrics model-version once open-store outcome-list predictions record
       redis/redis-store request running-build sent-outputs store watched webhooks/webhook webhooks/webhooks`,
-    maxLines: 7210,
+    maxLines: 7140,
   },
   "predictions/sqlite": {
     imports: "predictions predictions/webhooks",

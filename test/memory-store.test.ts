@@ -33,13 +33,6 @@ describe("an ended prediction is evicted", () => {
     expect(store.retained).toEqual({ count: 0, bytes: 0 });
   });
 
-  test("when later results exceed the bytes", async () => {
-    const { store, keptOf } = storeWith({ maxBytes: 10_000 });
-    const records = [largeEndOf("1", 4000), largeEndOf("2", 4000), largeEndOf("3", 4000)];
-    for (const record of records) store.finish(record);
-    expect(await keptOf(...records)).toEqual([false, true, true]);
-  });
-
   test("when later predictions exceed the bytes, counted with their overhead", () => {
     const { store } = storeWith({ maxCount: Infinity, maxBytes: 100_000 });
     for (let i = 0; i < 1000; i++) store.finish(endOf(`${i}`));
