@@ -59,7 +59,7 @@ export class Lease implements Disposable {
   /** Whether an event stream of any replica watched the prediction at the last report; true before the first report. */
   #isWatched = true;
   #reportedMs = performance.now();
-  /** What Redis has acknowledged. */
+  /** The last progress that Redis has acknowledged. */
   #reported: Pick<PredictionRecord, "startedAtMs" | "itemsDone" | "logs"> = {
     startedAtMs: undefined,
     itemsDone: 0,

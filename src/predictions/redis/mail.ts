@@ -24,7 +24,7 @@ export class Mail implements Disposable {
   readonly #keys: Keys;
   readonly #node: string;
   #isStopped = false;
-  /** Id of the last notification that was read. */
+  /** Id of the last notification that this node has read. */
   lastId = "0-0";
 
   constructor(link: RedisLink, keys: Keys, node: string) {

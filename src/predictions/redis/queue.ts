@@ -64,10 +64,10 @@ const IDLE_MS = 60_000;
 const MAX_PAGES = 16;
 const PAGES_BYTES = 2 ** 22;
 
-/** What an entry of the stream says of a request, beside its body. */
+/** The facts of a request in an entry of the stream, beside its body. */
 type RequestFacts = Omit<QueuedRequest, "body" | "isWatched">;
 
-/** What a call did to a prediction. */
+/** The effect of a call on a prediction. */
 interface Ending {
   /** `ended`: the call ended it. `claimed`: its worker must end it. `over`: it had ended before. */
   readonly how: "ended" | "claimed" | "over";
