@@ -88,20 +88,10 @@ export async function withSource<T>(
     });
     const model = limit.model(opened({ ...declared, tensors }));
     const programOf = (name: string) => exportedProgram(weights ?? join(dir, name));
+    const { batchSize: declaredBatchSize } = declared.settings;
+    const loaded = { code, sources, files, model, example, examples, batchSize, declaredBatchSize };
     try {
-      const declaredBatchSize = declared.settings.batchSize;
-      return await task({
-        code,
-        sources,
-        model,
-        batchSize,
-        declaredBatchSize,
-        example,
-        examples,
-        files,
-        pathOf,
-        programOf,
-      });
+      return await task({ ...loaded, pathOf, programOf });
     } finally {
       await tearDown(model);
     }

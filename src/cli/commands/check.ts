@@ -66,27 +66,11 @@ function asJson({ findings, ...measured }: Examination) {
 }
 
 function report(examination: Examination): string {
-  const {
-    stages,
-    batches,
-    proposedBatchSize: proposed,
-    sizes,
-    guards,
-    differences,
-    reference,
-    weightsBytes,
-    device,
-    threads,
-    findings,
-  } = examination;
+  const { stages, batches, proposedBatchSize: proposed, sizes, guards, differences, reference, findings } = examination;
   const parts: string[] = [];
   if (stages.length > 0) {
-    parts.push(
-      formatTable(
-        ["STAGE", "TIME"],
-        stages.map(({ stage, ms }) => [stage, `${rounded(ms)} ms`]),
-      ),
-    );
+    const rows = stages.map(({ stage, ms }) => [stage, `${rounded(ms)} ms`]);
+    parts.push(formatTable(["STAGE", "TIME"], rows));
   }
   const [alone] = batches;
   if (alone !== undefined) {
@@ -98,6 +82,7 @@ function report(examination: Examination): string {
       `${rounded((alone.forwardMs * size) / alone.size / forwardMs)} ×`,
       memoryText(peakBytes),
     ]);
+    const { device, threads, weightsBytes } = examination;
     const head = ["BATCH", "STACK MS", "FORWARD MS", "MS AN ITEM", "THROUGHPUT", "MEMORY"];
     parts.push(
       `${formatTable(head, rows)}\nOn ${device} with ${threads} ${threads === 1 ? "thread" : "threads"}; loading the weights took ${memoryText(weightsBytes)}.`,
@@ -108,17 +93,9 @@ function report(examination: Examination): string {
   }
   if (differences !== undefined) {
     const { again, together, padded } = differences;
-    const rows = [
-      ["run again", again],
-      ["in a batch", together],
-      ["beside a longer input", padded],
-    ] as const;
-    parts.push(
-      formatTable(
-        ["OUTPUTS", "DIFFER BY"],
-        rows.flatMap(([name, difference]) => (difference === undefined ? [] : [[name, differenceText(difference)]])),
-      ),
-    );
+    const all = Object.entries({ "run again": again, "in a batch": together, "beside a longer input": padded });
+    const rows = all.flatMap(([name, by]) => (by === undefined ? [] : [[name, differenceText(by)]]));
+    parts.push(formatTable(["OUTPUTS", "DIFFER BY"], rows));
   }
   if (reference !== undefined) {
     const { compared, refused, explained, missing, differences } = reference;

@@ -46,7 +46,11 @@ export async function servedList(
   given: readonly string[],
   options: ServeConfig & Pick<Parameters<typeof namedModel>[2], "input">,
 ): Promise<readonly [ServedOptions, ...ServedOptions[]]> {
-  const listed = await listedModels(given, options);
+  const listed = [
+    ...given.map((reference): Listed => ({ reference, name: undefined, options: {} })),
+    ...(options.models === undefined ? [] : await inFile(options.models)),
+  ];
+  if (listed.length === 0) listed.push({ reference: undefined, name: undefined, options: {} });
   if (listed.length > 1 && (options.input ?? []).length > 0) throw usage("--input is for a single weights file");
   const found: { packaged: PackagedModel; listed: Listed }[] = [];
   for (const each of listed) {
@@ -54,26 +58,15 @@ export async function servedList(
     found.push({ packaged, listed: each });
   }
   const names = namesOf(found);
-  const served = found.map(
-    ({ packaged, listed: { options: own } }, i): ServedOptions => ({
-      name: names[i] ?? "",
-      packaged,
-      options: own,
-    }),
-  );
+  const served = found.map(({ packaged, listed: { options: own } }, i) => ({
+    name: names[i] ?? "",
+    packaged,
+    options: own,
+  }));
   const [first, ...others] = served;
   if (first === undefined) throw usage("there is no model to serve");
   checkQueues(served, options);
   return [first, ...others];
-}
-
-async function listedModels(given: readonly string[], options: ServeConfig): Promise<readonly Listed[]> {
-  const all = [
-    ...given.map((reference): Listed => ({ reference, name: undefined, options: {} })),
-    ...(options.models === undefined ? [] : await inFile(options.models)),
-  ];
-  if (all.length === 0) all.push({ reference: undefined, name: undefined, options: {} });
-  return all;
 }
 
 /** Refuses models that share a queue, because they would run each other's predictions. @throws SconceError `usage` */
