@@ -17,7 +17,7 @@ export interface FileMark {
 }
 
 const types: readonly JsonType[] = ["string", "number", "integer", "boolean", "null", "array", "object"];
-const limitKeywords = ["minimum", "maximum", "multipleOf", "maxLength", "minItems", "maxItems"] as const;
+const limitKeywords = ["minItems", "maxItems"] as const;
 type LimitKeyword = (typeof limitKeywords)[number];
 /** Number of nested references after which a schema counts as circular. */
 const MAX_LEVELS = 16;
@@ -163,10 +163,6 @@ export class SchemaNode {
     return this.#text("format");
   }
 
-  get pattern(): string | undefined {
-    return this.#text("pattern");
-  }
-
   get default(): Json | undefined {
     const value = this.#keyword("default");
     return isJson(value) ? value : undefined;
@@ -182,7 +178,7 @@ export class SchemaNode {
     return listOf(this.#keyword("enumNames")).filter(isText);
   }
 
-  /** Limits of numbers, and of the lengths of texts and lists. */
+  /** Limits of the lengths of lists. */
   get limits(): Readonly<Partial<Record<LimitKeyword, number>>> {
     const found = limitKeywords.map((name) => [name, this.#keyword(name)] as const);
     return Object.fromEntries(found.flatMap(([name, value]) => (typeof value === "number" ? [[name, value]] : [])));
