@@ -111,9 +111,3 @@ export class ApiKey {
 function limited(message: string, retryAfterS: number): SconceError {
   return new SconceError("key_limit", message, { retryAfterS });
 }
-
-/** The part of an id from its first dot on; undefined without a dot. */
-export function suffixOf(id: string): string | undefined {
-  const at = id.indexOf(".");
-  return at < 0 ? undefined : id.slice(at);
-}

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { fileStamp } from "../../machine/files/file-stamp.ts";
-import { ApiKey, type KeyCounts, NUMBERS_PER_KEY, suffixOf } from "./api-key.ts";
+import { ApiKey, type KeyCounts, NUMBERS_PER_KEY } from "./api-key.ts";
 import { hashOfSecret, parseKeys } from "./key-file.ts";
 
 export const MAX_KEYS = 1024;
@@ -47,8 +47,8 @@ export class ApiKeys implements Disposable {
 
   /** The key that created a prediction, found by the suffix of the prediction's id; undefined for an unknown suffix. */
   ofId(id: string): ApiKey | undefined {
-    const suffix = suffixOf(id);
-    return suffix === undefined ? undefined : this.#bySuffix.get(suffix);
+    const at = id.indexOf(".");
+    return at < 0 ? undefined : this.#bySuffix.get(id.slice(at));
   }
 
   #load(): void {
