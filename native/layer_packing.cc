@@ -32,37 +32,15 @@ constexpr int64_t LEAST_CONVOLUTION_WEIGHTS = 1 << 9;
  */
 constexpr size_t MOST_FREED_BYTES = 64 << 20;
 
-class Arguments {
- public:
-  explicit Arguments(const Node* node) : node_(node) {}
-
-  std::optional<c10::IValue> constant(const char* name) const {
-    return constant_argument(node_, name);
-  }
-
-  bool is(const char* name, bool expected) const {
-    const auto value = constant(name);
-    return value && value->isBool() && value->toBool() == expected;
-  }
-
-  std::optional<Pair> pair(const char* name) const {
-    const auto value = constant(name);
-    if (!value || !value->isIntList()) return std::nullopt;
-    const auto numbers = value->toIntVector();
-    if (numbers.size() == 1) return Pair{numbers[0], numbers[0]};
-    if (numbers.size() == 2) return Pair{numbers[0], numbers[1]};
-    return std::nullopt;
-  }
-
-  std::optional<int64_t> number(const char* name) const {
-    const auto value = constant(name);
-    if (!value || !value->isInt()) return std::nullopt;
-    return value->toInt();
-  }
-
- private:
-  const Node* node_;
-};
+/** A pair of constant integers, or one for both; none for any other argument. */
+std::optional<Pair> pair_argument(const Node* node, const char* name) {
+  const auto value = constant_argument(node, name);
+  if (!value || !value->isIntList()) return std::nullopt;
+  const auto numbers = value->toIntVector();
+  if (numbers.size() == 1) return Pair{numbers[0], numbers[0]};
+  if (numbers.size() == 2) return Pair{numbers[0], numbers[1]};
+  return std::nullopt;
+}
 
 /**
  * Whether a tensor has a form that oneDNN can pack. Layers of float16 stay with libtorch, because few processors
@@ -113,10 +91,9 @@ std::optional<c10::IValue> transposed(const std::optional<c10::IValue>& matrix) 
 
 std::optional<Found<PackedLinear>> linear_of(const Node* node) {
   if (writes(node)) return std::nullopt;  // `out` variants write to an argument
-  const Arguments arguments(node);
   const auto found = [&](Product product, const char* input, const char* weight, const char* bias) -> std::optional<Found<PackedLinear>> {
-    const auto matrix = arguments.constant(weight);
-    const auto given = constants(product == Product::linear ? matrix : transposed(matrix), bias == nullptr ? std::optional(c10::IValue()) : arguments.constant(bias),
+    const auto matrix = constant_argument(node, weight);
+    const auto given = constants(product == Product::linear ? matrix : transposed(matrix), bias == nullptr ? std::optional(c10::IValue()) : constant_argument(node, bias),
                                  2, LEAST_LINEAR_WEIGHTS);
     if (!given) return std::nullopt;
     return Found<PackedLinear>{*given, product, input, weight, bias};
@@ -127,7 +104,7 @@ std::optional<Found<PackedLinear>> linear_of(const Node* node) {
     case c10::aten::mm: return found(Product::mm, "self", "mat2", nullptr);
     case c10::aten::matmul: return found(Product::matmul, "self", "other", nullptr);
     case c10::aten::addmm: {
-      const bool is_plain_sum = arguments.number("beta") == 1 && arguments.number("alpha") == 1;
+      const bool is_plain_sum = constant_argument(node, "beta") == c10::IValue(1) && constant_argument(node, "alpha") == c10::IValue(1);
       return is_plain_sum ? found(Product::addmm, "mat1", "mat2", "self") : std::nullopt;
     }
     default: return std::nullopt;
@@ -141,21 +118,21 @@ bool is_convolution(const Node* node) {
 
 std::optional<Found<PackedConvolution>> convolution_of(const Node* node) {
   if (!is_convolution(node)) return std::nullopt;
-  const Arguments arguments(node);
-  const auto given = constants(arguments.constant("weight"), arguments.constant("bias"), 4, LEAST_CONVOLUTION_WEIGHTS);
-  const auto stride = arguments.pair("stride");
-  const auto padding = arguments.pair("padding");
-  const auto dilation = arguments.pair("dilation");
-  const auto groups = arguments.number("groups");
-  if (!given || !stride || !padding || !dilation || !groups) return std::nullopt;
+  const auto given = constants(constant_argument(node, "weight"), constant_argument(node, "bias"), 4, LEAST_CONVOLUTION_WEIGHTS);
+  const auto stride = pair_argument(node, "stride");
+  const auto padding = pair_argument(node, "padding");
+  const auto dilation = pair_argument(node, "dilation");
+  const auto groups = constant_argument(node, "groups");
+  if (!given || !stride || !padding || !dilation || !groups || !groups->isInt()) return std::nullopt;
   // oneDNN may divide by zero for arguments that libtorch refuses.
   const auto are_at_least = [](const Pair& pair, int64_t least) { return pair[0] >= least && pair[1] >= least; };
   if (!are_at_least(*stride, 1) || !are_at_least(*padding, 0) || !are_at_least(*dilation, 1)) return std::nullopt;
-  if (*groups < 1 || given->weight.size(0) % *groups != 0) return std::nullopt;
+  const int64_t count = groups->toInt();
+  if (count < 1 || given->weight.size(0) % count != 0) return std::nullopt;
   const bool is_conv2d = node->kind() == c10::aten::conv2d;
   // Traced and exported convolutions have the argument `transposed`; scripted networks call conv2d, which lacks it.
-  if (!is_conv2d && !arguments.is("transposed", false)) return std::nullopt;
-  return Found<PackedConvolution>{*given, {*stride, *padding, *dilation, *groups, is_conv2d}, "input", "weight", "bias"};
+  if (!is_conv2d && constant_argument(node, "transposed") != c10::IValue(false)) return std::nullopt;
+  return Found<PackedConvolution>{*given, {*stride, *padding, *dilation, count, is_conv2d}, "input", "weight", "bias"};
 }
 
 /** Packs the layers of a module. Nodes with the same weights and equal arguments share one packed layer. */

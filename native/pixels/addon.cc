@@ -14,7 +14,6 @@
 #include "decoded.h"
 #include "decoders.h"
 #include "resample.h"
-#include "scanlines.h"
 #include "stored_png.h"
 
 namespace pixels {

@@ -1,4 +1,4 @@
-// Writes BMP files, because Bun.Image reads raw pixels only from files. Format: BITMAPV4HEADER, 32 bits per pixel.
+// Prepares pixels for picture files.
 #pragma once
 
 #include "target.h"
@@ -18,7 +18,17 @@ struct Picture {
   bool is_opaque;
 };
 
-/** Writes the picture as a BMP file of `kBitmapHeader + width * height * 4` bytes. */
+/**
+ * Writes the picture as a BMP file of `kBitmapHeader + width * height * 4` bytes (BITMAPV4HEADER, 32 bits per pixel):
+ * Bun.Image reads raw pixels only from files.
+ */
 void write_bitmap(const Picture& picture, uint8_t* file);
+
+/**
+ * Writes the rows of a picture with 1 or 2 channels as PNG's filtered scanlines: `height * (1 + width * channels)`
+ * bytes. Bun.Image writes PNG files with colours only. Each row has the filter with the smallest sum of absolute
+ * differences (PNG specification, 12.7).
+ */
+void write_scanlines(const Picture& picture, uint8_t* to);
 
 }  // namespace pixels

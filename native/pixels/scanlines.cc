@@ -1,4 +1,4 @@
-#include "scanlines.h"
+#include "bitmap.h"
 
 #include <algorithm>
 #include <cstdlib>
