@@ -46,13 +46,6 @@ std::vector<TensorSpec> specs_from_js(const Napi::Value& value) {
   return specs;
 }
 
-std::vector<int64_t> sizes_from_js(const Napi::Value& value) {
-  std::vector<int64_t> sizes;
-  const auto list = value.As<Napi::Array>();
-  for (uint32_t i = 0; i < list.Length(); ++i) sizes.push_back(list.Get(i).As<Napi::Number>().Int64Value());
-  return sizes;
-}
-
 std::vector<std::string> names_from_js(const Napi::Value& value) {
   std::vector<std::string> names;
   const auto list = value.As<Napi::Array>();

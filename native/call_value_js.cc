@@ -14,10 +14,9 @@ namespace {
 
 /** src/engine/native/native-tensor.ts has checked the tensor, with messages that name the argument. */
 at::Tensor tensor_from_js(const Napi::Object& given) {
-  const auto sizes = given.Get("sizes").As<Napi::BigInt64Array>();
   const auto data = given.Get("data").As<Napi::TypedArray>();
   const auto& info = kDTypes.at(given.Get("code").As<Napi::Number>().Uint32Value());
-  auto tensor = at::empty(c10::IntArrayRef(sizes.Data(), sizes.ElementLength()), info.scalar);
+  auto tensor = at::empty(sizes_from_js(given.Get("shape")), info.scalar);
   if (data.ByteLength() != tensor.nbytes()) throw CodedError("tensor_invalid", "a tensor has another size than its data");
   if (tensor.nbytes() > 0) {
     std::memcpy(tensor.mutable_data_ptr(), static_cast<const char*>(data.ArrayBuffer().Data()) + data.ByteOffset(), tensor.nbytes());

@@ -74,6 +74,13 @@ Napi::Array sizes_to_js(Napi::Env env, c10::IntArrayRef sizes) {
   return array;
 }
 
+std::vector<int64_t> sizes_from_js(const Napi::Value& value) {
+  std::vector<int64_t> sizes;
+  const auto list = value.As<Napi::Array>();
+  for (uint32_t i = 0; i < list.Length(); ++i) sizes.push_back(list.Get(i).As<Napi::Number>().Int64Value());
+  return sizes;
+}
+
 napi_value elements_to_js(napi_env env, const at::Tensor& tensor) {
   return typed_array(env, tensor.numel(), copied_buffer(env, tensor), info_of(tensor.scalar_type())->array);
 }

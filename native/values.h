@@ -57,6 +57,7 @@ napi_value stacked_to_js(napi_env env, Stacker& stacker, int64_t rows, const Pac
 napi_value elements_to_js(napi_env env, const at::Tensor& tensor);
 /** Converts an output. A large tensor that owns its memory is handed over without a copy; JS cannot transfer it. */
 napi_value output_to_js(napi_env env, const at::Tensor& tensor);
+std::vector<int64_t> sizes_from_js(const Napi::Value& value);
 Napi::Array sizes_to_js(Napi::Env env, c10::IntArrayRef sizes);
 
 /** Creates a JS Error with the property `code`. */

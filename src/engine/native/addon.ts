@@ -23,7 +23,7 @@ export interface HeldTensor {
 export interface CopiedTensor {
   /** Index in `dtypes`. */
   readonly code: number;
-  readonly sizes: BigInt64Array;
+  readonly shape: readonly number[];
   readonly data: TensorData;
 }
 

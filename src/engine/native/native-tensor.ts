@@ -197,7 +197,7 @@ export function nativeArgument(
   if (count !== data.length) {
     throw refused(`${describeTensor(dtype, shape)} needs ${count} elements, its data has ${data.length}`);
   }
-  return { code: addon.dtypes.indexOf(dtype), sizes: BigInt64Array.from(shape, BigInt), data };
+  return { code: addon.dtypes.indexOf(dtype), shape, data };
 }
 
 /** Converts a result of the addon. @param make called with each tensor of the result */
