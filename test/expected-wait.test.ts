@@ -121,7 +121,7 @@ class Queue {
 
   /** Adds a prediction of `count` inputs. @throws SconceError if the queue refuses it */
   add(count: number, waitMs = Infinity): void {
-    checkWait(this.expectedMs, Math.min(600_000, waitMs));
+    checkWait(this.expectedMs, { timeLimitMs: 600_000, waitMs });
     this.#add(count, undefined);
   }
 

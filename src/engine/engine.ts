@@ -7,8 +7,8 @@ import type { Rows } from "./rows.ts";
 export type { Rows } from "./rows.ts";
 
 /**
- * An input that a process was running or queueing at this many ends of a process may have caused them: the engine then runs
- * the item alone, and no process claims its prediction again.
+ * Number of ends after which an input may be their cause. An item that was pending at this many ends of engine processes runs
+ * alone. A prediction that was running at this many ends of fronts fails (predictions/claims.ts).
  */
 export const MAX_DEATHS = 2;
 

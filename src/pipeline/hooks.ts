@@ -1,6 +1,8 @@
 /**
- * Calls the author's hooks (`preprocess` and others). A call that blocks the front for too long ends the process: the
- * supervisor reads the call from the cell, and the next process fails the input.
+ * Calls the author's hooks (`preprocess` and others). If a call blocks its front for longer than the limit, the watchdog of
+ * the supervisor ends the front. The supervisor reads the call from the cell, and the next front fails this input. A client
+ * that waits loses its connection. The cell has a call until its first `await`. For code that blocks later, no input is
+ * known as the cause: the predictions that ran in the front count a death.
  */
 import { writeFileSync } from "node:fs";
 import * as z from "../author/z.ts";

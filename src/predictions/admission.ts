@@ -85,15 +85,17 @@ export class Admission {
     // A lone body of any size is accepted here: --max-body-bytes limits single bodies.
     const isFull = isLong || (allBytes > 0 && allBytes + bytes > maxQueuedBytes - own.bytes);
     if (isFull) throw noRoom(allItems, queueMs, isLong ? "queue" : "bytes");
-    checkWait(queueMs, Math.min(timeLimitMs, MAX_WAIT_SHARE * waitMs || Infinity));
+    checkWait(queueMs, { timeLimitMs, waitMs });
   }
 }
 
 /**
- * Refuses a request whose expected wait in the queue is longer than the request may wait. Both are in milliseconds.
+ * Refuses a request whose expected time in the queue is longer than its time limit, or than a share of its client's wait.
+ * @param queueMs expected milliseconds in the queue of this process, or in the queue that several servers share
  * @throws SconceError `queue_full`
  */
-export function checkWait(queueMs: number, limitMs: number): void {
+export function checkWait(queueMs: number, { timeLimitMs, waitMs }: Pick<Asking, "timeLimitMs" | "waitMs">): void {
+  const limitMs = Math.min(timeLimitMs, MAX_WAIT_SHARE * waitMs || Infinity);
   if (queueMs <= limitMs) return;
   const reason = `the queue is too long (${secondsOf(queueMs)} s) for a request that waits ${secondsOf(limitMs)} s`;
   throw queueFull(reason, queueMs - limitMs, "time");
@@ -111,8 +113,9 @@ export function noRoom(items: number, queueMs: number, limit: "queue" | "bytes")
 /** The last error, returned again if the next is equal: creating an Error is the main cost of a refusal. */
 let last = new SconceError("queue_full", "");
 
-function queueFull(reason: string, queueMs: number, refusal: Refusal): SconceError {
-  const retryAfterS = Math.min(MAX_RETRY_S, Math.max(1, secondsOf(queueMs)));
+/** @param retryMs expected milliseconds until a retry is accepted */
+function queueFull(reason: string, retryMs: number, refusal: Refusal): SconceError {
+  const retryAfterS = Math.min(MAX_RETRY_S, Math.max(1, secondsOf(retryMs)));
   const message = `${reason}; try again later`;
   if (last.message !== message || last.retryAfterS !== retryAfterS || last.refusal !== refusal)
     last = new SconceError("queue_full", message, { retryAfterS, refusal });

@@ -74,7 +74,7 @@ export class Predictions {
     if (webhook !== undefined) admitWebhook(this.#options.webhooks, webhook);
     const timeLimitMs = Math.min(timeoutMs, this.#options.limits.timeoutMs);
     if (shared === undefined) this.live.admission.check({ items, bytes, waitMs, timeLimitMs, client });
-    else checkWait(shared.waitMs, Math.min(timeLimitMs, waitMs || Infinity));
+    else checkWait(shared.waitMs, { timeLimitMs, waitMs });
     client.reserve();
   }
 

@@ -1,6 +1,7 @@
 /**
- * The limits of ended predictions in all stores; `--retain-age` is an option of server/work-options.ts. Beyond a limit, a
- * store evicts the oldest prediction, and clients can no longer read it.
+ * The limits of ended predictions. Beyond a limit, a store evicts the oldest prediction, and clients can no longer read it.
+ * The memory store and SQLite have all limits. In Redis, records only have the age as their time to live (redis/queue.ts).
+ * `--retain-age` is an option of server/work-options.ts.
  */
 
 export interface RetentionLimits {

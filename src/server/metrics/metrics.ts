@@ -1,4 +1,7 @@
-/** Counts the events of a model or server, and returns its metrics. */
+/**
+ * Counts the events of a model or server, and returns its metrics. counts.ts adds up the counters of all processes, and
+ * prometheus-text.ts writes the text of `GET /metrics`.
+ */
 import {
   batchCauses,
   type FailureReason,
