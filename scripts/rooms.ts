@@ -145,7 +145,7 @@ const rooms: Readonly<Record<string, Room>> = {
   server: {
     imports: "base author machine package engine pipeline predictions http server/metrics server/telemetry",
     doors: "config model-table roles server stray-errors",
-    maxLines: 3960,
+    maxLines: 3940,
   },
   "server/metrics": {
     imports: "",
@@ -158,7 +158,7 @@ const rooms: Readonly<Record<string, Room>> = {
   cli: {
     imports: "base author machine package engine pipeline http server cli/build",
     doors: "",
-    maxLines: 7790,
+    maxLines: 7560,
   },
   "cli/build": {
     imports: "cli",
