@@ -90,7 +90,7 @@ export class Admission {
 }
 
 /**
- * Refuses a request whose expected time in the queue is longer than its time limit, or than a share of its client's wait.
+ * Refuses a request that would be longer in the queue than its time limit, or than a share of its client's wait.
  * @param queueMs expected milliseconds in the queue of this process, or in the queue that several servers share
  * @throws SconceError `queue_full`
  */
