@@ -43,7 +43,7 @@ const rooms: Readonly<Record<string, Room>> = {
       files/temporary-folder libtorch/cache-folder libtorch/external-libtorch libtorch/find-addon libtorch/glibc
       libtorch/cpu-libtorch libtorch/library-cache libtorch/libtorch-build libtorch/linked-libraries
       libtorch/native-location libtorch/pack network/address-guard network/bounded-body network/guarded-requests
-      network/loopback network/name-resolver network/redirects processes/child processes/event-loop-lag processes/link
+      network/loopback network/name-resolver network/redirects processes/child processes/event-loop-lag processes/exit processes/link
       processes/program processes/program-name processes/run-folder processes/shared-counters
       processes/supervised processor service-manager`,
     maxLines: 2800,

@@ -2,9 +2,9 @@
 
 import { authorLine } from "../base/author-line.ts";
 import { SconceError } from "../base/errors.ts";
-import { exitProcess } from "../base/exit.ts";
 import { log } from "../base/log.ts";
 import { logLimit } from "../base/log-limit.ts";
+import { exitProcess } from "../machine/processes/exit.ts";
 
 /**
  * Keeps the server alive after a rejected promise or failed timer in the model's code. After a fault in sconce the

@@ -1,9 +1,9 @@
 /** Finds the model that a command names. */
 import { readdirSync } from "node:fs";
 import { basename, join } from "node:path";
-import { exitProcess } from "../../base/exit.ts";
 import { log } from "../../base/log.ts";
 import type { Positional } from "../../base/option.ts";
+import { exitProcess } from "../../machine/processes/exit.ts";
 import { thisProgram } from "../../machine/processes/program.ts";
 import { programName } from "../../machine/processes/program-name.ts";
 import { modelFile } from "../../package/code/bundle.ts";

@@ -1,8 +1,8 @@
 /** `sconce serve [[HOST/]repo[:tag]]`: serves models over HTTP. It is the default command of compiled executables. */
 import { closeSync, openSync } from "node:fs";
-import { exitProcess } from "../../base/exit.ts";
 import { log } from "../../base/log.ts";
 import type { Reload } from "../../http/admin.ts";
+import { exitProcess } from "../../machine/processes/exit.ts";
 import { isExecutable } from "../../machine/processes/program.ts";
 import { notifyManager, notifyReloading } from "../../machine/service-manager.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";

@@ -1,7 +1,7 @@
 /** Runs a role in this child process and connects it with its parent, the supervisor. */
 import { SconceError } from "../../base/errors.ts";
-import { exitProcess } from "../../base/exit.ts";
 import { configureLog, log } from "../../base/log.ts";
+import { exitProcess } from "./exit.ts";
 import { answerOf, type FromChild, type Question, Questions, reportOf, type ToChild, toChild } from "./messages.ts";
 import { dieNow, dieWithParent } from "./parent-death.ts";
 

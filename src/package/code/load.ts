@@ -4,7 +4,7 @@ import { isModel, type Model, type OpenedModel, opened, withStated } from "../..
 import { paramsIn } from "../../author/params.ts";
 import type { TensorSpecs } from "../../author/tensor.ts";
 import { isNoFile, messageOf, SconceError } from "../../base/errors.ts";
-import { forbidExit } from "../../base/exit.ts";
+import { forbidExit } from "../../machine/processes/exit.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 
 const NAMESPACE = "sconce-model";
