@@ -1,7 +1,7 @@
-/** The model's page in a browser, and what programs get at its URL. */
+/** The model's page in a browser. */
 import { describe, expect, test } from "bun:test";
 import { fileURLToPath } from "node:url";
-import { gzipSync } from "node:zlib";
+import { writeWav } from "../src/author/audio/wav.ts";
 import { hasBrowser } from "./helpers/browser.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
@@ -12,7 +12,6 @@ import { tempDir } from "./helpers/temp-dir.ts";
 import { Visitor } from "./helpers/visitor.ts";
 
 const example = (name: string) => fileURLToPath(new URL(`../examples/${name}`, import.meta.url));
-const accepted = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 
 const store = fixture(async () => {
   await using folder = await tempDir();
@@ -30,51 +29,9 @@ function npy(): Uint8Array {
 
 const white = () => Bun.file(`${modelFolder("picture")}/white.png`).bytes();
 
-describe("GET /", () => {
-  test("redirects a browser to the page, also below the path of a proxy", async () => {
-    const response = await stage.client.fetch("/", { headers: { Accept: accepted }, redirect: "manual" });
-    expect([response.status, response.headers.get("vary")]).toEqual([302, "Accept"]);
-    expect(new URL(response.headers.get("location") ?? "", "http://proxy/prefix/").pathname).toBe("/prefix/demo");
-  });
-
-  test.each(["*/*", "application/json", "application/json, text/html;q=0.5"])(
-    "returns JSON to a client that accepts %s",
-    async (accept) => {
-      const response = await stage.client.fetch("/", { headers: { Accept: accept } });
-      expect(response.headers.get("vary")).toBe("Accept");
-      expect((await response.json()) as object).toMatchObject({ name: "stage" });
-    },
-  );
-});
-
-describe("GET /demo", () => {
-  test("allows only its own code and styles", async () => {
-    const response = await stage.client.fetch("/demo");
-    expect(response.headers.get("content-security-policy")).toStartWith(
-      "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; ",
-    );
-    const html = await response.text();
-    expect(html).not.toMatch(/<style|\sstyle=|<script(?! type="module" src=)|\son[a-z]+=/);
-  });
-
-  test("has less than 60 kB compressed, and names that browsers may cache", async () => {
-    const html = await (await stage.client.fetch("/demo")).text();
-    let bytes = gzipSync(html).length;
-    const links = [...html.matchAll(/(?:src|href)="(demo\/assets\/[^"]+)"/g)].map(([, link]) => `/${link}`);
-    expect(links).toHaveLength(2);
-    for (const link of links) {
-      const response = await stage.client.fetch(link, { headers: { "Accept-Encoding": "gzip" } });
-      expect(response.headers.get("content-encoding")).toBe("gzip");
-      expect(response.headers.get("cache-control")).toContain("immutable");
-      bytes += gzipSync(await response.bytes()).length;
-    }
-    expect(bytes).toBeLessThan(60_000);
-  });
-});
-
 describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)", () => {
-  const visitor = fixture(() => Visitor.arrives());
-  const kinds = fixture(() => store.serve("kinds"));
+  const visitor = fixture(() => Visitor.arrives(["demo.internal"]));
+  const kinds = fixture(() => store.serve("kinds", { allowedHosts: ["demo.internal"] }));
 
   /** Takes a screenshot for the README, only with `SCONCE_SCREENSHOTS=1`. */
   const screenshot = async (name: string) => {
@@ -83,13 +40,14 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     await Bun.write(fileURLToPath(new URL(`../docs/${name}.webp`, import.meta.url)), picture);
   };
 
-  test("a digit is read from the example; its scores are bars; the page has no accessibility faults", async () => {
+  test("a digit is read from the example; its scores are bars, and its heat map lies over the picture; the page has no accessibility faults", async () => {
     await using digits = await store.serve("digits");
     const { browser } = visitor;
     await visitor.open(digits.url);
     expect(await visitor.violations()).toEqual([]);
     await visitor.run();
     await visitor.comesTo("Done");
+    await visitor.until(`document.querySelector(".compare") !== null`);
     expect(await visitor.text(".most td")).toBe("3");
     expect(await visitor.text(".logs pre")).toContain("a 3, score");
     await visitor.until(`[...document.images].every(({ complete, naturalWidth }) => complete && naturalWidth > 0)`);
@@ -101,7 +59,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     expect(await browser.evaluate<boolean>("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
   });
 
-  test("a chosen photograph is upscaled, and shown beside the original", async () => {
+  test("a chosen photograph is upscaled, and compared with the original by a slider", async () => {
     await using upscale = await store.serve("upscale");
     await visitor.open(upscale.url);
     const bytes = await Bun.file(`${example("upscale")}/samples/coffee.jpg`).bytes();
@@ -109,9 +67,17 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     await visitor.until(`document.querySelector(".file img").src.startsWith("data:image/jpeg")`);
     await visitor.run();
     await visitor.comesTo("Done");
-    const widths = `[...document.images].map(({ naturalWidth }) => naturalWidth).join()`;
-    await visitor.until(`${widths} === "240,480"`);
+    const widths = `[...document.querySelectorAll(".compare img")].map(({ naturalWidth }) => naturalWidth).join()`;
+    await visitor.until(`${widths} === "480,240"`);
     await screenshot("page-upscale");
+    const [output, input, half] = await visitor.browser.evaluate<string[]>(
+      `[...document.querySelectorAll(".compare img")].map((each) => JSON.stringify(each.getBoundingClientRect())).concat(getComputedStyle(document.querySelector(".compare img + img")).clipPath)`,
+    );
+    expect([input, half]).toEqual([output, "inset(0px 50% 0px 0px)"]);
+    await visitor.tabTo(".compare input");
+    await visitor.browser.view.press("ArrowRight");
+    await visitor.until(`getComputedStyle(document.querySelector(".compare img + img")).clipPath.includes(" 49% ")`);
+    expect(await visitor.violations()).toEqual([]);
   });
 
   test("parts are shown as they arrive: texts grow, and the whole output replaces them", async () => {
@@ -208,8 +174,9 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     expect(await visitor.text(".about")).toBe("Is said again.");
     expect(await visitor.text("select")).toBe("SmallLarge");
     expect(await visitor.browser.evaluate<string>("document.body.innerText")).not.toContain("Secret");
-    const titles = ["It said", "Size", "Matrix", "Width", "Wave", "Tree", "Swatches", "Found", "Name", "Crop"];
-    expect(Object.keys(await outputs())).toEqual(titles);
+    const titles = ["It said", "Size", "Matrix", "Width", "Wave", "Tree"];
+    const pictures = ["Scenes", "Same", "Wide", "Mask", "Swatches", "Found", "Name", "Crop"];
+    expect(Object.keys(await outputs())).toEqual([...titles, ...pictures]);
   });
 
   test("outputs are shown by type: a word, numbers, JSON", async () => {
@@ -227,7 +194,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     const facts = /image\/png\s*· 1 × 1 · \d+ B\s*Save/g;
     expect([Swatches?.match(facts)?.length, Found]).toEqual([2, expect.stringContaining("image/png · 2 × 1 · ")]);
     const shown = await visitor.browser.evaluate<[string, number][]>(
-      `[...document.querySelectorAll(".result img")].map((each) => [each.alt, each.naturalWidth])`,
+      `[...document.querySelectorAll(".result ol img")].map((each) => [each.alt, each.naturalWidth])`,
     );
     expect(shown).toEqual([
       ["Swatches 1", 1],
@@ -235,6 +202,17 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
       ["Crop", 2],
     ]);
     expect(await visitor.violations()).toEqual([]);
+  });
+
+  test("the input lies over a picture of the same shape only, and over no mask of classes", async () => {
+    await visitor.open(kinds.url);
+    await visitor.reveal("/0/picture");
+    await visitor.choose(".file [type=file]", { name: "white.png", type: "image/png", bytes: await white() });
+    await visitor.until(`document.querySelector(".file img") !== null`);
+    await outputs();
+    await visitor.until(`[...document.querySelectorAll(".result img")].every(({ naturalWidth }) => naturalWidth > 0)`);
+    const shown = `[...document.querySelectorAll(".result figure > div")].slice(0, 3)`;
+    await visitor.until(`${shown}.map((each) => each.className).join() === "compare,,"`);
   });
 
   test("an array is read from a .npy file, and other files are refused", async () => {
@@ -284,32 +262,73 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     expect(proxy.posted).toEqual([[{ said: "hello", size: "l", secret: 3 }]]);
   });
 
-  test("a phone's camera and microphone take files, and a recorded sound becomes WAV", async () => {
-    const shown = (device: string) =>
-      visitor.browser.evaluate<boolean>(
-        `[...document.querySelectorAll(".capture")].find((each) => each.textContent === "${device}").checkVisibility()`,
-      );
+  test("a missing camera is reported, and no picture can be taken", async () => {
     await visitor.open(kinds.url);
-    await visitor.reveal("/0/sound");
-    expect([await shown("Camera"), await shown("Microphone")]).toEqual([false, false]);
+    await visitor.reveal("/0/picture");
+    await visitor.browser.evaluate(
+      `navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException("", "NotFoundError"))`,
+    );
+    await visitor.click("Camera");
+    await visitor.says("This device has no camera.");
+    expect(await visitor.text(".recorder video")).toBe("nothing");
+    expect(await visitor.text(".recorder .row")).toBe("Close");
+    await visitor.click("Close");
+    await visitor.until(`document.querySelector(".recorder") === null`);
+  });
+
+  test("a computer's camera takes a picture", async () => {
+    await visitor.open(kinds.url);
+    await visitor.reveal("/0/picture");
+    await visitor.click("Camera");
+    await visitor.until(`document.querySelector("video")?.videoWidth > 0`);
+    expect(await visitor.violations()).toEqual([]);
+    await visitor.click("Take the picture");
+    await visitor.until(`document.querySelector(".file img")?.src.startsWith("data:image/jpeg")`);
+    expect(Number((await outputs()).Width)).toBeGreaterThan(0);
+  });
+
+  /** The fields with an input for a phone's own camera or microphone. */
+  const ownApps = () =>
+    visitor.browser.evaluate<string[]>(
+      `[...document.querySelectorAll("[capture]")].map((each) => each.closest(".file").ariaLabel)`,
+    );
+  const buttons = `[...document.querySelectorAll(".file > button")].map(({ textContent }) => textContent).join()`;
+
+  test.each([1280, 360])(
+    "a sound is recorded with the microphone, and played again, in a window of %d pixels",
+    async (width) => {
+      await visitor.open(kinds.url);
+      await visitor.browser.look({ width });
+      await visitor.browser.open(kinds.url);
+      await visitor.reveal("/0/sound");
+      expect(await visitor.browser.evaluate<string>(buttons)).toBe("Camera,Microphone");
+      // A phone's own camera takes better pictures than the page.
+      expect(await ownApps()).toEqual(width < 700 ? ["Picture"] : []);
+      await visitor.click("Microphone");
+      // Waits for two seconds of sound: Chromium's fake microphone beeps once a second.
+      await visitor.until(`parseFloat(document.querySelector(".recorder small")?.textContent) > 1`);
+      await visitor.click("Stop");
+      await visitor.until(`document.querySelector(".file audio")?.src.startsWith("data:audio/wav")`);
+      await outputs();
+      await visitor.until(`document.querySelector(".result audio")?.duration > 1`);
+    },
+  );
+
+  test("over plain HTTP, a phone's own apps take pictures and sounds, which become WAV, and a computer records nothing", async () => {
+    const { port } = new URL(kinds.url);
+    const url = `http://demo.internal:${port}/demo`;
+    await visitor.open(url);
+    expect(await visitor.browser.evaluate<string>(buttons)).toBe("");
     await visitor.browser.look({ width: 360, height: 740 });
-    expect([await shown("Camera"), await shown("Microphone")]).toEqual([true, true]);
-    const record = `(async () => {
-      const recorder = new MediaRecorder(await navigator.mediaDevices.getUserMedia({ audio: true }));
-      const recorded = new Promise((resolve) => { recorder.ondataavailable = ({ data }) => data.size > 0 && resolve(data); });
-      recorder.start(500);
-      const sound = await recorded;
-      const transfer = new DataTransfer();
-      transfer.items.add(new File([sound], "sound", { type: sound.type }));
-      const input = document.querySelector('[accept="audio/*"][capture]');
-      input.files = transfer.files;
-      input.dispatchEvent(new Event("change"));
-      return sound.type;
-    })()`;
-    expect(await visitor.browser.evaluate<string>(record)).toStartWith("audio/webm");
+    await visitor.browser.open(url);
+    await visitor.reveal("/0/sound");
+    expect(await visitor.browser.evaluate<string>(buttons)).toBe("Camera,Microphone");
+    expect(await ownApps()).toEqual(["Picture", "Sound"]);
+    const bytes = writeWav(new Float32Array(8000), { rate: 8000, channels: 1, encoding: "float32" });
+    await visitor.choose('[accept="audio/*"][capture]', { name: "sound", type: "audio/x-own", bytes });
     await visitor.until(`document.querySelector(".file audio")?.src.startsWith("data:audio/wav")`);
     await outputs();
-    await visitor.until(`document.querySelector(".result audio")?.duration > 0.1`);
+    await visitor.until(`document.querySelector(".result audio")?.duration === 1`);
   });
 
   test("the request that the page shows in curl, TypeScript and Python equals the page's own, for any typed and chosen values", async () => {

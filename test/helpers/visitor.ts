@@ -17,8 +17,9 @@ export class Visitor implements AsyncDisposable {
     this.browser = browser;
   }
 
-  static async arrives(): Promise<Visitor> {
-    return new Visitor(await openBrowser());
+  /** @param names host names that the browser resolves to 127.0.0.1 */
+  static async arrives(names?: readonly string[]): Promise<Visitor> {
+    return new Visitor(await openBrowser(names));
   }
 
   /** Opens the page of a server in a window of 1280 × 900 pixels. Resolves once the page is complete. */

@@ -28,6 +28,7 @@ export default defineModel({
     heard: audio().optional(),
     wave: z.array(z.number()),
     tree: z.array(z.unknown()),
+    scenes: z.object({ same: image(), wide: image(), mask: image() }),
     swatches: z.array(image()),
     found: z.array(z.object({ name: z.string(), crop: image() })),
   }),
@@ -44,9 +45,9 @@ export default defineModel({
     return { x: tensor(Float32Array.of(1), []), steps: tensor(BigInt64Array.of(0n), []) };
   },
   async postprocess(_, { input: { said, size, secret, matrix, picture, sound } }) {
-    const pixels = (width: number) =>
-      Image.fromPixels({ data: new Uint8Array(3 * width).fill(255), width, height: 1, channels: 3 });
-    const [square, wide] = await Promise.all([pixels(1), pixels(2)]);
+    const pixels = (width: number, value: number) =>
+      Image.fromPixels({ data: new Uint8Array(3 * width).fill(value), width, height: 1, channels: 3 });
+    const [same, wide, mask] = await Promise.all([pixels(1, 255), pixels(2, 255), pixels(1, 5)]);
     return {
       said,
       size,
@@ -56,7 +57,8 @@ export default defineModel({
       ...(sound && { heard: sound }),
       wave: Array.from({ length: 100 }, (_, i) => Math.sin(i / 10)),
       tree: [{ branches: [["leaf"]] }],
-      swatches: [square, square],
+      scenes: { same, wide, mask },
+      swatches: [same, same],
       found: [{ name: "a lamp", crop: wide }],
     };
   },

@@ -1,10 +1,10 @@
-/** A control for files that the user chooses, drops or pastes, takes with a phone's camera or microphone, or whose URL the user types. */
+/** A control for files that the user chooses, drops, pastes or records, or whose URL the user types. */
 import { useRef } from "preact/hooks";
-import { writeWav } from "../../../author/audio/wav.ts";
 import { fileDescription, imageDescription, isAudioDescription } from "../../../author/file-description.ts";
 import type { SchemaNode } from "../../../base/schemas/json-schema.ts";
 import type { ControlProps } from "./controls.tsx";
 import { Media } from "./media.tsx";
+import { Recorder } from "./recorder.tsx";
 import { kindOf } from "./schema.ts";
 import { isFile } from "./value.ts";
 
@@ -26,7 +26,7 @@ export function FileControl({ value, onChange, schema, label, isOptional, attrib
     change(urls.filter((each) => each !== url));
   };
   const noun = nounOf(schema);
-  const device = ({ "an image": "Camera", "a sound": "Microphone" } as const)[noun];
+  const device = ({ "an image": "camera", "a sound": "microphone" } as const)[noun];
   return (
     <fieldset class="file" aria-label={label}>
       {files.map((url, i) => (
@@ -44,17 +44,7 @@ export function FileControl({ value, onChange, schema, label, isOptional, attrib
         aria-label={`${label}: choose ${noun}`}
         onChange={({ currentTarget }) => take(currentTarget.files)}
       />
-      {device && (
-        <label class="capture">
-          {device}
-          <input
-            type="file"
-            accept={device === "Camera" ? "image/*" : "audio/*"}
-            capture={device === "Camera" ? "environment" : "user"}
-            onChange={async ({ currentTarget }) => take(await Promise.all([...(currentTarget.files ?? [])].map(wavOf)))}
-          />
-        </label>
-      )}
+      {device && <Recorder device={device} onTake={(file) => take([file])} />}
       <input
         {...attributes}
         type="url"
@@ -84,21 +74,6 @@ function dataUrlOf(file: Blob): Promise<string> {
     reader.onerror = () => reject(reader.error);
     reader.readAsDataURL(file);
   });
-}
-
-/** Converts a recorded sound to WAV, which every model can read: 16 bits, the first channel. Other files stay as they are. */
-async function wavOf(file: Blob): Promise<Blob> {
-  if (!file.type.startsWith("audio/")) return file;
-  const context = new AudioContext();
-  try {
-    const sound = await context.decodeAudioData(await file.arrayBuffer());
-    const wav = writeWav(sound.getChannelData(0), { rate: sound.sampleRate, channels: 1, encoding: "pcm16" });
-    return new Blob([wav], { type: "audio/wav" });
-  } catch {
-    return file;
-  } finally {
-    await context.close();
-  }
 }
 
 /** The description of a file field. The default descriptions of schemas are for programs, so people get another one. */

@@ -10,6 +10,8 @@ interface OutputProps {
   readonly schema: SchemaNode | undefined;
   readonly value: Json;
   readonly label: string;
+  /** The picture in the input, which is laid over a picture in the output for comparison; undefined without one. */
+  readonly picture?: string | undefined;
 }
 
 /** Maximum numbers that are shown as bars. */
@@ -19,14 +21,14 @@ const MAX_ITEMS = 100;
 /** Maximum characters of a text in large letters, and of JSON. */
 const [MAX_STAT, MAX_JSON] = [40, 100_000];
 
-export function Output({ schema, value, label }: OutputProps): JSX.Element {
+export function Output({ schema, value, label, picture }: OutputProps): JSX.Element {
   if (typeof value === "string") {
     const isImage = /^https?:/.test(value) && schema?.file?.mediaTypes.every((type) => type.startsWith("image/"));
     if (!isImage && !isPicture(value) && !isFile(value)) {
       return <p class={value.length < MAX_STAT ? "stat" : "prose"}>{value}</p>;
     }
     return (
-      <Media key={value} url={value} label={label}>
+      <Media key={value} url={value} label={label} before={picture === value ? undefined : picture}>
         <a href={value} download={`${label.replaceAll(" ", "-")}.${extensionOf(mediaTypeOf(value))}`}>
           Save
         </a>
@@ -65,7 +67,7 @@ export function Output({ schema, value, label }: OutputProps): JSX.Element {
           <div key={name}>
             <dt>{title}</dt>
             <dd>
-              <Output schema={field} value={member} label={title} />
+              <Output schema={field} value={member} label={title} picture={picture} />
             </dd>
           </div>
         );

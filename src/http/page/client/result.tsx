@@ -4,6 +4,7 @@ import { isObject, type Json } from "../../../base/json.ts";
 import type { Model } from "./api.ts";
 import { Output } from "./output.tsx";
 import { hasEnded, type RunState } from "./run.ts";
+import { firstText, isPicture } from "./value.ts";
 
 export function Result({ model, state }: { readonly model: Model; readonly state: RunState }) {
   const { run, input, refusal, isBusy } = state;
@@ -17,6 +18,7 @@ export function Result({ model, state }: { readonly model: Model; readonly state
   const outputs: readonly (Json | undefined)[] = whole ?? partial;
   const count = Math.max(outputs.length, grown.length);
   const [text, kind] = statusOf(state);
+  const picture = firstText(input, isPicture);
   // The form has one input. A run opened by its link may have more.
   const nameOf = (index: number) => (input === undefined ? `Input ${index + 1}: ` : "");
   const problems = errors?.map(({ index, message }) => nameOf(index) + message);
@@ -48,11 +50,11 @@ export function Result({ model, state }: { readonly model: Model; readonly state
           <section key={i} class="item">
             {count > 1 && <h3>Input {i + 1}</h3>}
             <div class="grid">
-              {more && <Output value={more} schema={model.demoOutput} label="Demo output" />}
+              {more && <Output value={more} schema={model.demoOutput} label="Demo output" picture={picture} />}
               {output === undefined ? (
                 <Output value={part ?? null} schema={model.part} label="Output so far" />
               ) : (
-                <Output value={output} schema={model.output} label="Output" />
+                <Output value={output} schema={model.output} label="Output" picture={picture} />
               )}
             </div>
           </section>
