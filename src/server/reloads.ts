@@ -89,12 +89,12 @@ export class Reloads {
     void fronts.publish();
     try {
       if (!isRunning) await next.engine.start();
+      next.state = "ready";
+      void fronts.publish();
+      return await fronts.opened(next.number);
     } catch (error) {
       return messageOf(error);
     }
-    next.state = "ready";
-    void fronts.publish();
-    return fronts.opened(next.number);
   }
 
   async #remove(build: Build): Promise<void> {

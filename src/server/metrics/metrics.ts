@@ -1,6 +1,6 @@
 /**
- * Counts the events of a model or server, and returns its metrics. counts.ts adds up the counters of all processes, and
- * prometheus-text.ts writes the text of `GET /metrics`.
+ * Counts the events of a model or server, and returns its metrics. counts.ts adds up the counters of all processes.
+ * server-metrics.ts combines the metrics of all models into the text of `GET /metrics`.
  */
 import {
   batchCauses,
