@@ -14,7 +14,6 @@
 #include "decoded.h"
 #include "decoders.h"
 #include "resample.h"
-#include "stored_png.h"
 
 namespace pixels {
 namespace {
@@ -29,60 +28,51 @@ using Task = std::function<bool()>;
  * Runs a task on another thread. The promise resolves to false if the task could not handle the picture; otherwise it
  * resolves to the milliseconds for which the task and its result waited.
  */
-class Work {
+class Work final : public Napi::AsyncWorker {
  public:
   static Napi::Value start(const Napi::CallbackInfo& info, Task task) {
-    const Napi::Env env = info.Env();
-    auto work = std::make_unique<Work>();
-    work->task_ = std::move(task);
-    for (size_t i = 0; i < 2; ++i) work->arrays_[i] = Napi::Persistent(info[i].As<Napi::Object>());
-    napi_value promise = nullptr;
-    check(env, napi_create_promise(env, &work->promise_, &promise));
-    check(env, napi_create_async_work(env, nullptr, Napi::String::New(env, "pixels"), run, end, work.get(), &work->work_));
-    check(env, napi_queue_async_work(env, work->work_));
+    auto work = std::make_unique<Work>(info, std::move(task));
+    const Napi::Value promise = work->promise_.Promise();
+    work->Queue();
     work.release();
-    return {env, promise};
+    return promise;
+  }
+
+  Work(const Napi::CallbackInfo& info, Task task)
+      : AsyncWorker(info.Env(), "pixels"), task_(std::move(task)), promise_(info.Env()) {
+    for (size_t i = 0; i < 2; ++i) arrays_[i] = Napi::Persistent(info[i].As<Napi::Object>());
   }
 
  private:
-  static void check(Napi::Env env, napi_status status) {
-    if (status != napi_ok) throw Napi::Error::New(env);
-  }
-
-  static void run(napi_env, void* data) {
-    auto* work = static_cast<Work*>(data);
-    work->began_ = Clock::now();
+  void Execute() override {
+    began_ = Clock::now();
     try {
-      work->done_ = work->task_();
-    } catch (const UnreadablePicture& error) {
-      work->error_ = error.what();
-      work->code_ = kUnreadable;
-    } catch (const std::exception& error) {
-      work->error_ = error.what();
+      done_ = task_();
+    } catch (const UnreadablePicture&) {
+      is_unreadable_ = true;
+      throw;
     }
-    work->finished_ = Clock::now();
+    finished_ = Clock::now();
   }
 
-  /**
-   * Settles the promise on the JS thread. Never throws: in a terminating Worker the promise cannot be settled, and no
-   * JS code waits for it.
-   */
-  static void end(napi_env env, napi_status, void* data) {
-    const std::unique_ptr<Work> work(static_cast<Work*>(data));
-    napi_delete_async_work(env, work->work_);
-    napi_value value = nullptr;
-    if (work->error_.empty()) {
-      const auto waited = (work->began_ - work->queued_) + (Clock::now() - work->finished_);
-      const double waited_ms = std::chrono::duration<double, std::milli>(waited).count();
-      const auto status = work->done_ ? napi_create_double(env, waited_ms, &value) : napi_get_boolean(env, false, &value);
-      if (status == napi_ok) napi_resolve_deferred(env, work->promise_, value);
-      return;
+  void OnOK() override {
+    const std::chrono::duration<double, std::milli> waited = (began_ - queued_) + (Clock::now() - finished_);
+    promise_.Resolve(done_ ? Napi::Value::From(Env(), waited.count()) : Napi::Boolean::New(Env(), false));
+  }
+
+  void OnError(const Napi::Error& error) override {
+    if (is_unreadable_) error.Value()["code"] = kUnreadable;
+    promise_.Reject(error.Value());
+  }
+
+  void OnWorkComplete(Napi::Env env, napi_status status) override {
+    SuppressDestruct();
+    const std::unique_ptr<Work> self(this);
+    try {
+      AsyncWorker::OnWorkComplete(env, status);
+    } catch (const Napi::Error&) {
+      // In a terminating Worker the promise cannot be settled, and no JS code waits for it.
     }
-    napi_value message = nullptr;
-    if (napi_create_string_utf8(env, work->error_.data(), work->error_.size(), &message) != napi_ok) return;
-    napi_value code = nullptr;
-    if (!work->code_.empty()) napi_create_string_utf8(env, work->code_.data(), work->code_.size(), &code);
-    if (napi_create_error(env, code, message, &value) == napi_ok) napi_reject_deferred(env, work->promise_, value);
   }
 
   using Clock = std::chrono::steady_clock;
@@ -92,12 +82,9 @@ class Work {
   Clock::time_point began_;
   Clock::time_point finished_;
   std::array<Napi::ObjectReference, 2> arrays_;
-  napi_deferred promise_ = nullptr;
-  napi_async_work work_ = nullptr;
+  Napi::Promise::Deferred promise_;
   bool done_ = false;
-  /** Message and code of the task's exception; empty without one. */
-  std::string error_;
-  std::string code_;
+  bool is_unreadable_ = false;
 };
 
 int64_t number(const Napi::Object& given, const char* name) { return given.Get(name).As<Napi::Number>().Int64Value(); }
@@ -126,13 +113,13 @@ void require_length(const Napi::TypedArray& array, int64_t expected) {
 /** The result's size and form, and the picture's form before scaling. */
 struct Layout {
   Target target;
-  std::variant<uint8_t*, float*> to;
+  std::variant<uint8_t*, float*> to{};
   Size scaled;
   Filter filter;
   /** Exif orientation: 1 leaves the picture as it is. */
   int orientation = 1;
   /** The canvas, if the picture is a frame of an animation. */
-  std::optional<Canvas> canvas;
+  std::optional<Canvas> canvas{};
 };
 
 /**
@@ -169,15 +156,10 @@ Layout layout_of(const Napi::TypedArray& result, const Napi::Object& given) {
           .channels = channels_of(given),
           .is_bgr = flag(given, "isBgr"),
           .is_planar = flag(given, "isPlanar"),
-          .background = {},
-          .mean = {},
-          .std = {},
       },
-      .to = {},
       .scaled = {number(given, "scaledWidth"), number(given, "scaledHeight")},
       .filter = static_cast<Filter>(number(given, "filter")),
       .orientation = static_cast<int>(number(given, "orientation")),
-      .canvas = {},
   };
   auto& target = layout.target;
   for (size_t i = 0; i < 3; ++i) target.background[i] = static_cast<uint8_t>(background[i]);
@@ -247,13 +229,13 @@ Napi::Value SizeOf(const Napi::CallbackInfo& info) {
   try {
     const auto [width, height] = is_one_gif ? gif_size(bytes) : bmp_size(bytes);
     auto size = Napi::Object::New(info.Env());
-    size["format"] = Napi::String::New(info.Env(), is_one_gif ? "gif" : "bmp");
-    size["width"] = Napi::Number::New(info.Env(), static_cast<double>(width));
-    size["height"] = Napi::Number::New(info.Env(), static_cast<double>(height));
+    size["format"] = is_one_gif ? "gif" : "bmp";
+    size["width"] = static_cast<double>(width);
+    size["height"] = static_cast<double>(height);
     return size;
   } catch (const UnreadablePicture& fault) {
     auto error = Napi::Error::New(info.Env(), fault.what());
-    error.Value()["code"] = Napi::String::New(info.Env(), kUnreadable);
+    error.Value()["code"] = kUnreadable;
     throw error;
   }
 }

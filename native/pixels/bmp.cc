@@ -208,22 +208,18 @@ bool is_bmp(const FileBytes& file) { return file.begins_with("BM"); }
 Size bmp_size(const FileBytes& file) { return header_of(file).size; }
 
 Decoded read_bmp(const FileBytes& file) {
-  const Header header = header_of(file);
+  Header header = header_of(file);
   const auto& [width, height] = header.size;
   const bool is_encoded = header.compression == kRle8 || header.compression == kRle4;
-  const size_t row_bytes = (width * header.bits + 31) / 32 * 4;
-  // Checked before the memory of the pixels is allocated. Some writers omit the last row's padding.
-  const size_t last_row = (width * header.bits + 7) / 8;
-  const auto rows = is_encoded ? std::span<const uint8_t>() : file.part(header.pixels_at, row_bytes * (height - 1) + last_row);
   const auto indices = is_encoded ? RunLengths(file, header).read() : std::vector<uint8_t>();
+  if (is_encoded) header.bits = 8;  // of the decoded indices
+  const size_t last_row = (width * header.bits + 7) / 8;
+  const size_t row_bytes = is_encoded ? width : (last_row + 3) / 4 * 4;
+  // Checked before the memory of the pixels is allocated. Some writers omit the last row's padding.
+  const auto rows = is_encoded ? std::span(indices) : file.part(header.pixels_at, row_bytes * (height - 1) + last_row);
   Decoded whole = Decoded::of(header.size);
   for (int64_t y = 0; y < height; ++y) {
-    uint8_t* to = whole.row(header.is_top_down ? y : height - 1 - y);
-    if (!is_encoded) {
-      unpack_row(rows.subspan(y * row_bytes, last_row), header, to);
-      continue;
-    }
-    for (int64_t x = 0; x < width; ++x) std::memcpy(to + x * 4, header.palette[indices[y * width + x]].data(), 4);
+    unpack_row(rows.subspan(y * row_bytes, last_row), header, whole.row(header.is_top_down ? y : height - 1 - y));
   }
   return whole;
 }

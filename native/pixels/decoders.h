@@ -1,4 +1,5 @@
-// Decoders of BMP, GIF and JPEG files. Bun.Image decodes the other formats.
+// Decoders of BMP, GIF and JPEG files. Bun.Image decodes the other formats to uncompressed PNG files, because it returns
+// decoded pixels only as files.
 #pragma once
 
 #include <vector>
@@ -40,5 +41,12 @@ Decoded read_gif(const FileBytes& file);
  * library from memory
  */
 Decoded decode_jpeg(const std::vector<uint8_t>& file, int64_t width, int64_t height);
+
+/**
+ * Reads a PNG that Bun.Image wrote with `png({ compressionLevel: 0 })`: 8-bit RGBA, filter 0, stored blocks of deflate
+ * (PNG, W3C, third edition; RFC 1950 and 1951). Moves the pixels together in place, and so overwrites the file.
+ * @throws std::runtime_error for any other file
+ */
+Raster read_stored_png(uint8_t* png, size_t size);
 
 }  // namespace pixels

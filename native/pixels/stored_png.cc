@@ -1,4 +1,4 @@
-#include "stored_png.h"
+#include "decoders.h"
 
 #include <cstring>
 #include <stdexcept>

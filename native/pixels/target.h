@@ -32,13 +32,13 @@ struct Target {
   bool is_bgr;
   bool is_planar;
   /** Red, green and blue of the background. */
-  std::array<uint8_t, 3> background;
+  std::array<uint8_t, 3> background{};
   /**
    * Mean and deviation of each channel, for float results as from torchvision's `ToTensor` and `Normalize`; empty for
    * bytes.
    */
-  std::vector<float> mean;
-  std::vector<float> std;
+  std::vector<float> mean{};
+  std::vector<float> std{};
 };
 
 bool is_opaque(const Raster& raster);

@@ -10,7 +10,6 @@
 #include "decoded.h"
 #include "decoders.h"
 #include "resample.h"
-#include "stored_png.h"
 #include "target.h"
 
 namespace {
