@@ -16,56 +16,40 @@
 namespace sconce {
 namespace {
 
-std::vector<TensorSpec> specs_from_js(const Napi::Value& value) {
-  std::vector<TensorSpec> specs;
-  const auto list = value.As<Napi::Array>();
-  for (uint32_t i = 0; i < list.Length(); ++i) {
-    const auto entry = list.Get(i).As<Napi::Object>();
-    TensorSpec spec;
-    spec.name = entry.Get("name").As<Napi::String>().Utf8Value();
-    spec.text = entry.Get("text").As<Napi::String>().Utf8Value();
-    const uint32_t dtype = entry.Get("dtype").As<Napi::Number>().Uint32Value();
-    if (dtype >= kDTypes.size()) throw CodedError("tensor_invalid", "\"" + spec.name + "\" has an unknown dtype");
-    spec.dtype = static_cast<uint8_t>(dtype);
-    const auto dims = entry.Get("dims").As<Napi::Array>();
-    for (uint32_t j = 0; j < dims.Length(); ++j) {
-      const auto given = dims.Get(j).As<Napi::Object>();
-      Dim dim;
-      dim.size = given.Get("size").As<Napi::Number>().Int64Value();
-      dim.symbol = given.Get("symbol").As<Napi::Number>().Int32Value();
-      const Napi::Value fill = given.Get("fill");
-      dim.padded = !fill.IsUndefined();
-      if (dim.padded) {
-        const auto bytes = fill.As<Napi::Uint8Array>();
-        std::copy_n(bytes.Data(), std::min(bytes.ByteLength(), dim.fill.size()), dim.fill.begin());
-      }
-      spec.dims.push_back(dim);
-    }
-    specs.push_back(std::move(spec));
+Dim dim_from_js(const Napi::Value& value) {
+  const auto given = value.As<Napi::Object>();
+  Dim dim;
+  dim.size = given.Get("size").As<Napi::Number>().Int64Value();
+  dim.symbol = given.Get("symbol").As<Napi::Number>().Int32Value();
+  const Napi::Value fill = given.Get("fill");
+  dim.padded = !fill.IsUndefined();
+  if (dim.padded) {
+    const auto bytes = fill.As<Napi::Uint8Array>();
+    std::copy_n(bytes.Data(), std::min(bytes.ByteLength(), dim.fill.size()), dim.fill.begin());
   }
-  return specs;
+  return dim;
 }
 
-std::vector<std::string> names_from_js(const Napi::Value& value) {
-  std::vector<std::string> names;
-  const auto list = value.As<Napi::Array>();
-  for (uint32_t i = 0; i < list.Length(); ++i) names.push_back(list.Get(i).As<Napi::String>().Utf8Value());
-  return names;
+TensorSpec spec_from_js(const Napi::Value& value) {
+  const auto given = value.As<Napi::Object>();
+  const auto name = given.Get("name").As<Napi::String>().Utf8Value();
+  const uint32_t dtype = given.Get("dtype").As<Napi::Number>().Uint32Value();
+  if (dtype >= kDTypes.size()) throw CodedError("tensor_invalid", "\"" + name + "\" has an unknown dtype");
+  return {name, static_cast<uint8_t>(dtype), list_from_js(given.Get("dims"), dim_from_js),
+          given.Get("text").As<Napi::String>().Utf8Value()};
+}
+
+ProgramWeight weight_from_js(const Napi::Value& value) {
+  const auto weight = value.As<Napi::Object>();
+  return {weight.Get("record").As<Napi::String>().Utf8Value(), weight.Get("dtype").As<Napi::Number>().Int32Value(),
+          sizes_from_js(weight.Get("sizes")), sizes_from_js(weight.Get("strides")),
+          weight.Get("offset").As<Napi::Number>().Int64Value()};
 }
 
 Program program_from_js(const Napi::Object& given) {
-  Program program;
-  program.source = given.Get("source").As<Napi::String>().Utf8Value();
-  program.operators = names_from_js(given.Get("operators"));
-  const auto weights = given.Get("weights").As<Napi::Array>();
-  for (uint32_t i = 0; i < weights.Length(); ++i) {
-    const auto weight = weights.Get(i).As<Napi::Object>();
-    program.weights.push_back({weight.Get("record").As<Napi::String>().Utf8Value(),
-                               weight.Get("dtype").As<Napi::Number>().Int32Value(), sizes_from_js(weight.Get("sizes")),
-                               sizes_from_js(weight.Get("strides")),
-                               weight.Get("offset").As<Napi::Number>().Int64Value()});
-  }
-  return program;
+  const auto text = [](const Napi::Value& value) { return value.As<Napi::String>().Utf8Value(); };
+  return {text(given.Get("source")), list_from_js(given.Get("operators"), text),
+          list_from_js(given.Get("weights"), weight_from_js)};
 }
 
 CompiledCall compiled_from_js(const Napi::Object& given) {
@@ -118,8 +102,8 @@ napi_value Open(napi_env env, napi_callback_info info) {
   options.weights.path = given.Get("path").As<Napi::String>().Utf8Value();
   options.device = given.Get("device").As<Napi::String>().Utf8Value();
   options.threads = threads_from_js(given.Get("threads"));
-  options.inputs = specs_from_js(given.Get("inputs"));
-  options.outputs = specs_from_js(given.Get("outputs"));
+  options.inputs = list_from_js(given.Get("inputs"), spec_from_js);
+  options.outputs = list_from_js(given.Get("outputs"), spec_from_js);
   options.weights.callable = given.Get("callable").As<Napi::Boolean>();
   options.weights.instances = given.Get("instances").As<Napi::Number>().Uint32Value();
   options.keep = std::chrono::milliseconds(given.Get("keepMs").As<Napi::Number>().Int64Value());
@@ -171,7 +155,7 @@ napi_value Run(napi_env env, napi_callback_info info) {
 /** stack(inputs, rows, batch) → the inputs of `rows` items, stacked to one tensor for each input. Runs nothing. */
 napi_value Stack(napi_env env, napi_callback_info info) {
   const auto [inputs, rows, given] = arguments_of<3>(env, info);
-  Stacker stacker(specs_from_js(Napi::Value(env, inputs)));
+  Stacker stacker(list_from_js(Napi::Value(env, inputs), spec_from_js));
   return stacked_to_js(env, stacker, Napi::Number(env, rows).Int64Value(), packed_from_js(env, given));
 }
 
@@ -238,12 +222,7 @@ napi_value SetThreads(napi_env env, napi_callback_info info) {
  */
 napi_value Close(napi_env env, napi_callback_info info) {
   const auto [handle] = arguments_of<1>(env, info);
-  auto job = std::make_unique<Job>(Job::Kind::close);
-  job->session = session_from_js(env, handle);
-  auto& host = host_of(env);
-  const napi_value promise = host->promise_for(*job);
-  host->close(std::move(job));
-  return promise;
+  return host_of(env)->close(session_from_js(env, handle), true);
 }
 
 /** keepsState(session) → whether a run may change state that the next run reads. */

@@ -13,16 +13,6 @@
 namespace sconce {
 namespace {
 
-void raise_if(torch::jit::Graph& graph, torch::jit::Value* is_wrong, const std::string& message) {
-  auto* const branch = graph.insertNode(graph.create(c10::prim::If, {is_wrong}, 0));
-  auto* const raising = branch->addBlock();
-  branch->addBlock();
-  const torch::jit::WithInsertPoint inside(raising);
-  auto* const text = graph.insertConstant(message);
-  auto* const no_class = graph.insertNode(graph.createNone())->output();
-  graph.insertNode(graph.create(c10::prim::RaiseException, {text, no_class}, 0));
-}
-
 /** Whether a node divides integers with a machine instruction that ends the process for some operands. */
 bool is_division_of_numbers(const torch::jit::Node* node) {
   static const Kinds kinds = {"aten::remainder", "aten::floordiv", "aten::divmod", "aten::gcd", "aten::__round_to_zero_floordiv"};
@@ -56,11 +46,17 @@ int64_t checked_int_divisor(int64_t dividend, int64_t divisor, std::string_view 
   return checked_divisor(dividend, divisor, name).toLong();
 }
 
+at::Tensor checked_lstm_input(const at::Tensor& input, at::TensorList weights) {
+  if (input.size(-1) == weights.at(0).size(1)) return input;
+  throw CodedError("run_failed", "the input of an LSTM has another width than its weights");
+}
+
 TORCH_LIBRARY_FRAGMENT(sconce, library) {
-  // The checks have effects, so libtorch neither removes them nor computes them with constants at load.
+  // The checks of divisors have effects, so libtorch neither removes them nor computes them with constants at load.
   const auto effects = c10::AliasAnalysisKind::CONSERVATIVE;
   library.def(torch::schema("divisor.int(int dividend, int divisor, str name) -> int", effects), &checked_int_divisor);
   library.def(torch::schema("divisor.Scalar(Scalar dividend, Scalar divisor, str name) -> Scalar", effects), &checked_divisor);
+  library.def("lstm_input(Tensor(a) input, Tensor[] weights) -> Tensor(a)", &checked_lstm_input);
 }
 
 /** Replaces the divisor by the result of a check. */
@@ -78,12 +74,10 @@ bool is_padded_lstm(torch::jit::Node* node) {
          node->input(3)->type()->kind() == c10::TypeKind::BoolType;
 }
 
+/** Replaces the input by the result of a check. */
 void check_lstm(torch::jit::Graph& graph, torch::jit::Node* node) {
   const torch::jit::WithInsertPoint before(node);
-  auto* const width = graph.insert(c10::aten::size, {node->input(0), -1});
-  auto* const weight = graph.insert(c10::aten::__getitem__, {node->input(2), 0});
-  auto* const expected = graph.insert(c10::aten::size, {weight, 1});
-  raise_if(graph, graph.insert(c10::aten::ne, {width, expected}), "the input of an LSTM has another width than its weights");
+  node->replaceInput(0, graph.insert(c10::Symbol::fromQualString("sconce::lstm_input"), {node->input(0), node->input(2)}));
 }
 
 void check_arguments(torch::jit::Graph& graph) {

@@ -75,16 +75,6 @@ bool is_foldable(const Node* node) {
   }
 }
 
-/** Whether a convolution may have weights of this many dimensions. */
-bool takes_weights_of(const Node* node, int64_t dimensions) {
-  switch (node->kind()) {
-    case c10::aten::conv1d: return dimensions == 3;
-    case c10::aten::conv2d: return dimensions == 4;
-    case c10::aten::conv3d: return dimensions == 5;
-    default: return dimensions > 2;
-  }
-}
-
 std::optional<NormedConvolution> convolution_before(const Node* norm) {
   Node* const node = norm->input(0)->node();
   if (!is_foldable(node)) return std::nullopt;
@@ -93,7 +83,7 @@ std::optional<NormedConvolution> convolution_before(const Node* norm) {
   if (!weight || !weight->isTensor() || !bias || !(bias->isNone() || bias->isTensor())) return std::nullopt;
   const at::Tensor& given = weight->toTensor();
   const auto type = given.scalar_type();
-  if (given.layout() != at::kStrided || !takes_weights_of(node, given.dim()) || (type != at::kFloat && type != at::kDouble)) return std::nullopt;
+  if (given.layout() != at::kStrided || given.dim() < 3 || (type != at::kFloat && type != at::kDouble)) return std::nullopt;
   if (bias->isNone()) return NormedConvolution{node, given, std::nullopt};
   if (!is_by_channel(bias, given.size(0), type)) return std::nullopt;
   return NormedConvolution{node, given, bias->toTensor()};
@@ -164,9 +154,7 @@ void fold_into_convolution(Node* norm) {
 }  // namespace
 
 void fold_batch_norms(const std::shared_ptr<Graph>& graph) {
-  for (auto* node : nodes_of(graph->block())) {
-    if (is_batch_norm(node)) fold_into_convolution(node);
-  }
+  for (auto* node : nodes_of(graph->block(), is_batch_norm)) fold_into_convolution(node);
   torch::jit::EliminateDeadCode(graph);
 }
 

@@ -63,4 +63,11 @@ DeviceScope::DeviceScope(c10::Stream stream) {
   if (!stream.device().is_cpu()) guard_.emplace(stream);
 }
 
+DeviceScope::DeviceScope(c10::Stream stream, std::nothrow_t) noexcept {
+  try {
+    if (!stream.device().is_cpu()) guard_.emplace(stream);
+  } catch (...) {
+  }
+}
+
 }  // namespace sconce

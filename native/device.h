@@ -5,6 +5,7 @@
 #include <c10/core/Stream.h>
 #include <c10/core/StreamGuard.h>
 
+#include <new>
 #include <optional>
 #include <string>
 
@@ -31,6 +32,11 @@ void give_back_free_memory();
 class DeviceScope {
  public:
   explicit DeviceScope(c10::Stream stream);
+  /**
+   * For code that frees memory, for which CUDA would otherwise initialize its first device. No effect if the device has
+   * failed: the failed job reports that.
+   */
+  DeviceScope(c10::Stream stream, std::nothrow_t) noexcept;
 
  private:
   std::optional<c10::StreamGuard> guard_;

@@ -20,6 +20,7 @@ std::string origin_of(const c10::Error& error) {
  * the assertions of a model.
  */
 bool is_out_of_memory(const c10::Error& error) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
   // cudaErrorMemoryAllocation
   if (const auto* failed = dynamic_cast<const c10::AcceleratorError*>(&error)) return failed->get_error_code() == 2;
   const std::string& message = error.msg();
@@ -61,8 +62,6 @@ CodedError current_error(const char* fallback) noexcept {
     throw;
   } catch (const CodedError& error) {
     return error;
-  } catch (const c10::OutOfMemoryError& error) {
-    return CodedError("out_of_memory", meaningful_line(error.what_without_backtrace()));
   } catch (const c10::Error& error) {
     return CodedError(is_out_of_memory(error) ? "out_of_memory" : fallback, meaningful_line(error.what_without_backtrace()));
   } catch (const std::bad_alloc&) {

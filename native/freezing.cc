@@ -50,7 +50,9 @@ class Freezer {
     auto* const self = graph_->inputs()[0];
     self->setType(frozen_.type());
     const c10::QualifiedName name(*frozen_.type()->name(), "forward");
-    frozen_.type()->addMethod(frozen_._ivalue()->compilation_unit()->create_function(name, graph_));
+    auto* const forward = frozen_._ivalue()->compilation_unit()->create_function(name, graph_);
+    frozen_.type()->addMethod(forward);
+    forget_inlined_methods(forward);
     return Frozen{frozen_, changes_attributes()};
   }
 
@@ -197,6 +199,17 @@ class Freezer {
     }
   }
 
+  /**
+   * Removes the nodes' pointers to inlined methods. These methods are freed, and the interpreter follows the pointers at
+   * each error.
+   */
+  void forget_inlined_methods(torch::jit::Function* forward) {
+    for (auto* node : nodes_of(graph_->block())) {
+      const auto stack = node->callstack();
+      if (stack) node->setCallStack(c10::make_intrusive<torch::jit::InlinedCallStack>(forward, (*stack)->source_range()));
+    }
+  }
+
   torch::jit::Module module_;
   std::shared_ptr<Graph> graph_;
   torch::jit::Module frozen_;
@@ -210,27 +223,10 @@ class Freezer {
   std::set<std::string> changing_;
 };
 
-/**
- * Removes the nodes' pointers to inlined methods. These methods are freed, and the interpreter follows the pointers at
- * each error.
- */
-void forget_inlined_methods(const torch::jit::Method& forward, torch::jit::Block* block) {
-  for (auto* node : nodes_of(block)) {
-    if (const auto stack = node->callstack()) {
-      node->setCallStack(c10::make_intrusive<torch::jit::InlinedCallStack>(&forward.function(), (*stack)->source_range()));
-    }
-  }
-}
-
 }  // namespace
 
 std::optional<Frozen> freeze_method(const torch::jit::Module& module, const std::string& method) {
-  auto frozen = Freezer(module, method).run();
-  if (frozen) {
-    const auto forward = frozen->module.get_method("forward");
-    forget_inlined_methods(forward, forward.graph()->block());
-  }
-  return frozen;
+  return Freezer(module, method).run();
 }
 
 }  // namespace sconce

@@ -16,13 +16,17 @@ bool any_node(torch::jit::Block* block, const std::function<bool(torch::jit::Nod
   return false;
 }
 
-std::vector<torch::jit::Node*> nodes_of(torch::jit::Block* block) {
+std::vector<torch::jit::Node*> nodes_of(torch::jit::Block* block, const std::function<bool(torch::jit::Node*)>& test) {
   std::vector<torch::jit::Node*> nodes;
   any_node(block, [&](torch::jit::Node* node) {
-    nodes.push_back(node);
+    if (test(node)) nodes.push_back(node);
     return false;
   });
   return nodes;
+}
+
+std::vector<torch::jit::Node*> nodes_of(torch::jit::Block* block) {
+  return nodes_of(block, [](const torch::jit::Node*) { return true; });
 }
 
 bool writes(const torch::jit::Node* node) {

@@ -14,7 +14,8 @@ namespace sconce {
 /** Whether `test` is true for any node, also in nested blocks. */
 bool any_node(torch::jit::Block* block, const std::function<bool(torch::jit::Node*)>& test);
 
-/** The nodes of a block and of its nested blocks, in order. */
+/** The nodes of a block and of its nested blocks for which `test` is true, in order. */
+std::vector<torch::jit::Node*> nodes_of(torch::jit::Block* block, const std::function<bool(torch::jit::Node*)>& test);
 std::vector<torch::jit::Node*> nodes_of(torch::jit::Block* block);
 
 /** Whether a node writes to one of its arguments, such as a tensor or list. */

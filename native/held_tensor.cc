@@ -3,7 +3,6 @@
 #include <c10/core/InferenceMode.h>
 
 #include <memory>
-#include <optional>
 
 #include "device.h"
 #include "error.h"
@@ -54,13 +53,7 @@ napi_value HeldTensor::unstack(napi_env env) const {
 void HeldTensor::free(napi_env env) noexcept {
   if (!tensor_.defined()) return;
   adjust_memory(env, -static_cast<int64_t>(tensor_.nbytes()));
-  std::optional<DeviceScope> scope;
-  try {
-    // Makes the stream's device current: otherwise CUDA would initialize its first device for this thread.
-    scope.emplace(stream_);
-  } catch (...) {
-    // The batch in which the device failed has reported the error.
-  }
+  const DeviceScope scope(stream_, std::nothrow);
   tensor_.reset();
 }
 

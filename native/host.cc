@@ -58,11 +58,13 @@ napi_value Host::submit(std::unique_ptr<Job> job) {
   return promise;
 }
 
-void Host::close(std::unique_ptr<Job> job) {
-  const auto session = job->session;
+napi_value Host::close(const std::shared_ptr<Session>& session, bool is_awaited) {
+  auto job = std::make_unique<Job>(Job::Kind::close);
+  job->session = session;
+  const napi_value promise = is_awaited ? promise_for(*job) : nullptr;
   if (sessions_.count(session) == 0) {  // the session has ended, or the process is exiting
-    if (job->promise) resolve(*job);
-    return;
+    if (is_awaited) resolve(*job);
+    return promise;
   }
   Job* const last = job.get();
   hold();
@@ -70,12 +72,13 @@ void Host::close(std::unique_ptr<Job> job) {
   for (auto& queued : left) {
     if (queued.get() == last) {  // the session was closed twice: the first close waits for its thread
       release();
-      if (last->promise) resolve(*last);
+      if (is_awaited) resolve(*last);
     } else {
       queued->error = CodedError("session_closed", "the session was disposed of before this batch ran");
       settle(*queued);
     }
   }
+  return promise;
 }
 
 void Host::close_all() {

@@ -20,15 +20,13 @@ class Host : public std::enable_shared_from_this<Host> {
   explicit Host(napi_env env) : env_(env) {}
   ~Host();
 
-  /** Creates the promise of a job. The promise is settled once, when the job has finished. */
-  napi_value promise_for(Job& job);
   napi_value open(SessionOptions options);
   napi_value submit(std::unique_ptr<Job> job);
   /**
-   * Closes the job's session: rejects queued jobs with `session_closed`. `job` finishes once the session has freed its
-   * weights.
+   * Closes a session: rejects queued jobs with `session_closed`. Returns a promise that resolves once the session has
+   * freed its weights; null unless `is_awaited`.
    */
-  void close(std::unique_ptr<Job> job);
+  napi_value close(const std::shared_ptr<Session>& session, bool is_awaited);
   /** Closes every session, and waits for their threads: libtorch must not run while the process exits. */
   void close_all();
 
@@ -40,6 +38,8 @@ class Host : public std::enable_shared_from_this<Host> {
 
  private:
   void connect();
+  /** Creates the promise of a job. The promise is settled once, when the job has finished. */
+  napi_value promise_for(Job& job);
   static void on_wake(napi_env env, napi_value callback, void* context, void* data);
   void settle(Job& job);
   void resolve(Job& job);

@@ -5,7 +5,6 @@
 #include <torch/csrc/jit/passes/remove_mutation.h>
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -197,12 +196,6 @@ class Packer {
   size_t freed_bytes_ = 0;
 };
 
-std::vector<Node*> all(Graph& graph, const std::function<bool(Node*)>& test) {
-  auto found = nodes_of(graph.block());
-  std::erase_if(found, [&](Node* node) { return !test(node); });
-  return found;
-}
-
 /**
  * Packs the layers that `find` accepts, except layers that oneDNN refuses. Returns the number of
  * packed layers.
@@ -210,7 +203,8 @@ std::vector<Node*> all(Graph& graph, const std::function<bool(Node*)>& test) {
 template <class Layer>
 size_t pack_all(torch::jit::Module& module, std::optional<Found<Layer>> (*find)(const Node*)) {
   Packer<Layer> packer(module);
-  for (auto* node : all(*module.get_method("forward").graph(), [&](const Node* each) { return find(each).has_value(); })) {
+  auto* const block = module.get_method("forward").graph()->block();
+  for (auto* node : nodes_of(block, [&](const Node* each) { return find(each).has_value(); })) {
     try {
       packer.replace(node, *find(node));
     } catch (const std::bad_alloc&) {
@@ -258,9 +252,9 @@ bool is_made(const torch::jit::Value* value) {
 void remove_writes(const std::shared_ptr<Graph>& graph) {
   // A scope marks the nodes that write. Their replacements inherit it, and it has no other effect.
   const auto scope = c10::make_intrusive<torch::jit::Scope>();
-  for (auto* node : all(*graph, writes)) node->setScope(scope);
+  for (auto* node : nodes_of(graph->block(), writes)) node->setScope(scope);
   torch::jit::RemoveTensorMutation(graph, [](Node* node) { return writes(node) && is_made(node->input(0)); });
-  for (auto* node : all(*graph, [&](Node* each) { return each->scope() == scope && !writes(each); })) {
+  for (auto* node : nodes_of(graph->block(), [&](Node* each) { return each->scope() == scope && !writes(each); })) {
     // Replaced appends to lists are skipped: they have no dtype.
     if (!node->output()->type()->isSubtypeOf(*c10::TensorType::get())) continue;
     const torch::jit::WithInsertPoint after(node->next());

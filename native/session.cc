@@ -121,14 +121,13 @@ void Session::let_go_of_memory() {
 void Session::perform(Job& job) {
   const char* fallback = job.kind == Job::Kind::open ? "weights_invalid" : "run_failed";
   try {
-    switch (job.kind) {
-      case Job::Kind::open: load(); break;
-      case Job::Kind::run: run(job); break;
-      case Job::Kind::call: call(job); break;
-      case Job::Kind::read: read(job); break;
-      case Job::Kind::set_threads: use_threads(job.threads); break;
-      case Job::Kind::close: break;
-    }
+    if (job.kind == Job::Kind::open) return load();
+    if (job.kind == Job::Kind::set_threads) return use_threads(job.threads);
+    const c10::InferenceMode inference;
+    const DeviceScope scope(stream_);
+    if (job.kind == Job::Kind::run) run(job);
+    else if (job.kind == Job::Kind::call) call(job);
+    else job.outputs.push_back(std::exchange(job.sent, {}).at(0).to(c10::kCPU));
   } catch (...) {
     job.error = current_error(fallback);
     drop_tensors(job);
@@ -151,12 +150,7 @@ void Session::deliver(std::unique_ptr<Job> job) {
 
 /** Frees the tensors of a failed job now, because the next job may need their memory. */
 void Session::drop_tensors(Job& job) noexcept {
-  std::optional<DeviceScope> scope;
-  try {
-    scope.emplace(stream_);
-  } catch (...) {
-    // The job already reports the failure of the device.
-  }
+  const DeviceScope scope(stream_, std::nothrow);
   job.outputs.clear();
   job.arguments.clear();
   job.result = {};
@@ -191,8 +185,6 @@ void Session::load() {
 }
 
 void Session::run(Job& job) {
-  const c10::InferenceMode inference;
-  const DeviceScope scope(stream_);
   // No lock: only this thread writes weights_.
   auto outputs = weights_->run(inputs_of(job));
   if (outputs.size() != options_.outputs.size()) require_output_count(names_of(options_.outputs), outputs.size());
@@ -203,19 +195,10 @@ void Session::run(Job& job) {
 }
 
 void Session::call(Job& job) {
-  const c10::InferenceMode inference;
-  const DeviceScope scope(stream_);
   for (auto& argument : job.arguments) use_tensors_on(argument, stream_);
   job.result = weights_->call(job.method, job.arguments);
   own_tensors(job.result);
   job.arguments.clear();
-}
-
-void Session::read(Job& job) {
-  const c10::InferenceMode inference;
-  const DeviceScope scope(stream_);
-  job.outputs.push_back(job.sent.at(0).to(c10::kCPU));
-  job.sent.clear();
 }
 
 }  // namespace sconce

@@ -79,7 +79,6 @@ class Session {
   void load();
   void run(Job& job);
   void call(Job& job);
-  void read(Job& job);
 
   SessionOptions options_;
   Done done_;

@@ -125,13 +125,7 @@ class StreamTransport final : public Transport {
   }
 
   void finish_all() {
-    // This thread frees device memory. Without a current device, CUDA would initialize its first device for that.
-    std::optional<DeviceScope> scope;
-    try {
-      scope.emplace(compute_);
-    } catch (...) {
-      // The device has failed; each job reports that itself.
-    }
+    const DeviceScope scope(compute_, std::nothrow);
     while (true) {
       Started* started = nullptr;
       {

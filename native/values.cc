@@ -33,13 +33,6 @@ napi_value external_buffer(napi_env env, at::Tensor tensor) {
   return buffer;
 }
 
-napi_value copied_buffer(napi_env env, const at::Tensor& tensor) {
-  void* data;
-  const napi_value buffer = new_buffer(env, tensor.nbytes(), &data);
-  if (tensor.nbytes() > 0) std::memcpy(data, tensor.const_data_ptr(), tensor.nbytes());
-  return buffer;
-}
-
 napi_value typed_array(napi_env env, size_t elements, napi_value buffer, napi_typedarray_type type) {
   napi_value array;
   check(napi_create_typedarray(env, type, elements, buffer, 0, &array));
@@ -75,14 +68,14 @@ Napi::Array sizes_to_js(Napi::Env env, c10::IntArrayRef sizes) {
 }
 
 std::vector<int64_t> sizes_from_js(const Napi::Value& value) {
-  std::vector<int64_t> sizes;
-  const auto list = value.As<Napi::Array>();
-  for (uint32_t i = 0; i < list.Length(); ++i) sizes.push_back(list.Get(i).As<Napi::Number>().Int64Value());
-  return sizes;
+  return list_from_js(value, [](const Napi::Value& size) { return size.As<Napi::Number>().Int64Value(); });
 }
 
 napi_value elements_to_js(napi_env env, const at::Tensor& tensor) {
-  return typed_array(env, tensor.numel(), copied_buffer(env, tensor), info_of(tensor.scalar_type())->array);
+  void* data;
+  const napi_value buffer = new_buffer(env, tensor.nbytes(), &data);
+  if (tensor.nbytes() > 0) std::memcpy(data, tensor.const_data_ptr(), tensor.nbytes());
+  return typed_array(env, tensor.numel(), buffer, info_of(tensor.scalar_type())->array);
 }
 
 napi_value output_to_js(napi_env env, const at::Tensor& tensor) {
@@ -134,9 +127,7 @@ napi_value session_to_js(napi_env env, const std::shared_ptr<Host>& host, const 
   auto handle = std::make_unique<SessionHandle>(SessionHandle{host, session});
   const auto lost = [](napi_env, void* data, void*) {
     const std::unique_ptr<SessionHandle> owned(static_cast<SessionHandle*>(data));
-    auto job = std::make_unique<Job>(Job::Kind::close);
-    job->session = owned->session;
-    owned->host->close(std::move(job));
+    owned->host->close(owned->session, false);
   };
   return external_to_js(env, std::move(handle), kSessionTag, lost);
 }

@@ -57,6 +57,14 @@ napi_value stacked_to_js(napi_env env, Stacker& stacker, int64_t rows, const Pac
 napi_value elements_to_js(napi_env env, const at::Tensor& tensor);
 /** Converts an output. A large tensor that owns its memory is handed over without a copy; JS cannot transfer it. */
 napi_value output_to_js(napi_env env, const at::Tensor& tensor);
+/** The elements of a JS array, converted. */
+template <typename Convert>
+auto list_from_js(const Napi::Value& value, const Convert& convert) {
+  const auto list = value.As<Napi::Array>();
+  std::vector<std::invoke_result_t<Convert, Napi::Value>> elements;
+  for (uint32_t i = 0; i < list.Length(); ++i) elements.push_back(convert(list.Get(i)));
+  return elements;
+}
 std::vector<int64_t> sizes_from_js(const Napi::Value& value);
 Napi::Array sizes_to_js(Napi::Env env, c10::IntArrayRef sizes);
 

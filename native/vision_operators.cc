@@ -1,5 +1,4 @@
-#include "vision_operators.h"
-
+// Operators of torchvision that exported detectors call.
 #include <ATen/ATen.h>
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
@@ -11,6 +10,8 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "weights.h"
 
 namespace sconce {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "error.h"
 #include "tensor.h"
-#include "vision_operators.h"
 
 namespace sconce {
 

@@ -70,6 +70,9 @@ class Weights {
   virtual size_t packed_layers() const { return 0; }
 };
 
+/** Registers torchvision's nms, roi_align and deform_conv2d, unless a library has registered them. Later calls have no effect. */
+void register_vision_operators();
+
 /** Loads weights. Throws `weights_invalid` if libtorch cannot load them, or if names differ from the declaration. */
 std::shared_ptr<Weights> open_weights(const WeightsOptions& options);
 
