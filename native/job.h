@@ -31,7 +31,7 @@ struct Job {
   /** Inputs on a GPU, held until all work that reads them has finished. For a `read` job, the tensor to read. */
   std::vector<at::Tensor> sent;
   int threads = 0;
-  /** Outputs on the session's device; in host memory after `Transport::deliver`. */
+  /** Outputs on the session's device; in host memory after `StreamTransport::deliver`. */
   std::vector<at::Tensor> outputs;
   std::string method;
   std::vector<Value> arguments;

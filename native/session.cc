@@ -4,6 +4,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include "device.h"
+#include "stream_transport.h"
 
 namespace sconce {
 namespace {
@@ -162,7 +163,7 @@ void Session::load() {
   stream_ = take_stream(device);
   if (!device.is_cpu()) {
     pool_.use_pinned_memory();
-    transport_ = stream_transport(stream_, pool_, done_);
+    transport_ = std::make_unique<StreamTransport>(stream_, pool_, done_);
   }
   std::shared_ptr<Weights> weights;
   if (options_.share) {
@@ -173,7 +174,7 @@ void Session::load() {
     wanted.device = device;
     wanted.inputs = names_of(options_.inputs);
     wanted.outputs = names_of(options_.outputs);
-    wanted.instances *= transport_ ? transport_->depth() : 1;
+    wanted.instances *= transport_ ? StreamTransport::kDepth : 1;
     const DeviceScope scope(stream_);
     weights = open_weights(wanted);
     give_back_free_memory();

@@ -15,7 +15,6 @@
 #include "batch.h"
 #include "job.h"
 #include "tensor.h"
-#include "transport.h"
 #include "weights.h"
 
 #ifdef __GLIBCXX__
@@ -27,6 +26,8 @@ __asm__(
 #endif
 
 namespace sconce {
+
+class StreamTransport;
 
 struct SessionOptions {
   /** The file and its use. The session sets the device and the names. */
@@ -89,7 +90,7 @@ class Session {
    * batches overlap.
    */
   c10::Stream stream_{c10::Stream::DEFAULT, c10::Device(c10::DeviceType::CPU)};
-  std::unique_ptr<Transport> transport_;  // null on the CPU, and once the thread has ended
+  std::unique_ptr<StreamTransport> transport_;  // null on the CPU, and once the thread has ended
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

@@ -1,4 +1,6 @@
-// The transport for GPUs: copies of one batch overlap with the computation of another.
+// Copies inputs of batches to a GPU, and outputs back. Copies of one batch overlap with the computation of another.
+#pragma once
+
 #include <ATen/ops/empty.h>
 #include <c10/core/Event.h>
 #include <c10/core/InferenceMode.h>
@@ -11,26 +13,22 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "device.h"
-#include "transport.h"
+#include "job.h"
 
 namespace sconce {
-namespace {
-
-/** Batches on the device: one is computed and one waits. */
-constexpr size_t kDepth = 2;
-
-/** A job whose work on the device has begun. */
-struct Started {
-  std::unique_ptr<Job> job;
-  /** Pinned memory into which the outputs are being copied. */
-  std::vector<HostTensor> arriving;
-  std::optional<c10::Event> arrived;
-};
-
-class StreamTransport final : public Transport {
+/**
+ * Moves tensors of batches to a GPU and back. The next batch may start before the outputs of the last are in host
+ * memory. Only for the session's thread. The destructor waits for all pending jobs.
+ */
+class StreamTransport {
  public:
+  /** Batches on the device: one is computed and one waits. */
+  static constexpr size_t kDepth = 2;
+
+  /** The transport of a session. Forward passes run on the stream `compute`; batches must be in pinned memory. */
   StreamTransport(c10::Stream compute, BufferPool& pool, Done done)
       : compute_(compute),
         in_(take_stream(compute.device())),
@@ -41,7 +39,7 @@ class StreamTransport final : public Transport {
         computed_(compute.device_type()),
         finisher_([this] { finish_all(); }) {}
 
-  ~StreamTransport() override {
+  ~StreamTransport() {
     {
       const std::lock_guard lock(mutex_);
       closing_ = true;
@@ -50,9 +48,11 @@ class StreamTransport final : public Transport {
     finisher_.join();
   }
 
-  size_t depth() const override { return kDepth; }
-
-  std::vector<at::Tensor> send(Job& job) override {
+  /**
+   * Returns the batch's inputs on the device. The host memory of the inputs belongs to the job until the job is
+   * delivered.
+   */
+  std::vector<at::Tensor> send(Job& job) {
     wait_for_room();
     const auto options = at::TensorOptions().device(compute_.device());
     {
@@ -66,7 +66,8 @@ class StreamTransport final : public Transport {
     return job.sent;
   }
 
-  void deliver(std::unique_ptr<Job> job) noexcept override {
+  /** Finishes jobs in order: calls `done` once the outputs are in host memory, or with an error. */
+  void deliver(std::unique_ptr<Job> job) noexcept {
     Started started;
     started.job = std::move(job);
     const auto kind = started.job->kind;
@@ -79,6 +80,14 @@ class StreamTransport final : public Transport {
   }
 
  private:
+  /** A job whose work on the device has begun. */
+  struct Started {
+    std::unique_ptr<Job> job;
+    /** Pinned memory into which the outputs are being copied. */
+    std::vector<HostTensor> arriving;
+    std::optional<c10::Event> arrived;
+  };
+
   void wait_for_room() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return started_.size() < kDepth; });
@@ -194,11 +203,5 @@ class StreamTransport final : public Transport {
   bool closing_ = false;
   std::thread finisher_;  // last, because the thread uses the other members
 };
-
-}  // namespace
-
-std::unique_ptr<Transport> stream_transport(c10::Stream compute, BufferPool& pool, Done done) {
-  return std::make_unique<StreamTransport>(compute, pool, std::move(done));
-}
 
 }  // namespace sconce
