@@ -23,7 +23,6 @@ bool is_false(const Node* node, const char* name) { return constant_argument(nod
 struct Norm {
   at::Tensor scale;
   at::Tensor shift;
-  at::ScalarType type;
 };
 
 bool is_batch_norm(const Node* node) {
@@ -52,7 +51,7 @@ std::optional<Norm> norm_of(const Node* node, int64_t channels, at::ScalarType t
   if (weight->isTensor()) scale = scale.mul(weight->toTensor().to(at::kDouble));
   at::Tensor shift = mean->toTensor().to(at::kDouble).mul(scale).neg();
   if (bias->isTensor()) shift = shift.add(bias->toTensor().to(at::kDouble));
-  return Norm{scale, shift, type};
+  return Norm{scale, shift};
 }
 
 /** A convolution before a batch norm, with constant weights. Dimension 0 of the weights is the output channel. */
@@ -130,15 +129,16 @@ Node* with_batch(const NormedConvolution& convolution) {
 void fold_into_convolution(Node* norm) {
   const auto found = convolution_before(norm);
   if (!found || !is_read_by(found->node->output(), norm) || !gives_one(norm)) return;
-  const auto by = norm_of(norm, found->weight.size(0), found->weight.scalar_type());
+  const auto type = found->weight.scalar_type();
+  const auto by = norm_of(norm, found->weight.size(0), type);
   if (!by) return;
   std::vector<int64_t> by_output(static_cast<size_t>(found->weight.dim()), 1);
   by_output[0] = -1;
   const auto format = found->weight.suggest_memory_format();
-  const auto weight = found->weight.to(at::kDouble).mul(by->scale.view(by_output)).to(by->type).contiguous(format);
+  const auto weight = found->weight.to(at::kDouble).mul(by->scale.view(by_output)).to(type).contiguous(format);
   auto bias = by->shift;
   if (found->bias) bias = bias.add(found->bias->to(at::kDouble).mul(by->scale));
-  bias = bias.to(by->type);
+  bias = bias.to(type);
   if (!is_finite(weight) || !is_finite(bias)) return;
   auto* const graph = norm->owningGraph();
   auto* const convolution = with_batch(*found);

@@ -46,14 +46,13 @@ bool keeps_layout(const Node* node) {
 /** Whether the outputs are slices of the input. Slices keep the input's order of dimensions, but are not contiguous. */
 bool gives_parts(const Node* node) {
   static const Kinds kinds = {"aten::slice", "aten::narrow", "aten::chunk", "aten::split",
-                                                             "aten::split_with_sizes", "prim::ListUnpack"};
+                              "aten::split_with_sizes", "prim::ListUnpack"};
   return is_any_of(kinds, node) && are_taken_apart(node->outputs());
 }
 
 /** Whether a node reads strides or offsets, which differ between a slice and a copy. */
 bool asks_for_strides(const Node* node) {
-  static const Kinds kinds = {"aten::as_strided", "aten::stride", "aten::is_contiguous",
-                                                             "aten::storage_offset"};
+  static const Kinds kinds = {"aten::as_strided", "aten::stride", "aten::is_contiguous", "aten::storage_offset"};
   return is_any_of(kinds, node);
 }
 

@@ -54,10 +54,7 @@ struct ConvolutionForm {
   /** Whether inputs may have no batch dimension: true for `aten::conv2d`, false for `aten::convolution`. */
   bool takes_single_pictures;
 
-  bool operator==(const ConvolutionForm& other) const {
-    return stride == other.stride && padding == other.padding && dilation == other.dilation && groups == other.groups &&
-           takes_single_pictures == other.takes_single_pictures;
-  }
+  bool operator==(const ConvolutionForm&) const = default;
 };
 
 /** A 2D convolution with constant weights. */

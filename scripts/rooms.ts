@@ -171,7 +171,7 @@ const rooms: Readonly<Record<string, Room>> = {
 };
 
 /** Most lines of the addon in C++, in `native/`. */
-const maxNativeLines = 7280;
+const maxNativeLines = 7130;
 
 interface Import {
   readonly from: string;
