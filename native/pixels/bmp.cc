@@ -219,7 +219,10 @@ Decoded read_bmp(const FileBytes& file) {
   const auto rows = is_encoded ? std::span(indices) : file.part(header.pixels_at, row_bytes * (height - 1) + last_row);
   Decoded whole = Decoded::of(header.size);
   for (int64_t y = 0; y < height; ++y) {
-    unpack_row(rows.subspan(y * row_bytes, last_row), header, whole.row(header.is_top_down ? y : height - 1 - y));
+    const auto row = rows.subspan(y * row_bytes, last_row);
+    uint8_t* const to = whole.row(header.is_top_down ? y : height - 1 - y);
+    if (header.bits != 8) unpack_row(row, header, to);
+    else for (int64_t x = 0; x < width; ++x) std::memcpy(to + x * 4, header.palette[row[x]].data(), 4);
   }
   return whole;
 }
