@@ -13,6 +13,10 @@ export interface Place {
   readonly port: number;
 }
 
+/** An owner writes its process id just after it has taken the lock. Another server looks for the id again this often. */
+const OWNER_TRIES = 100;
+const OWNER_WAIT_MS = 10;
+
 export class PortLock implements Disposable {
   readonly #resources: DisposableStack;
 
@@ -24,8 +28,13 @@ export class PortLock implements Disposable {
   static take(place: Place): PortLock | number {
     const path = pathOf(place);
     if (path === undefined) return new PortLock(new DisposableStack());
-    const lock = tryLock(`${path}.lock`);
-    return lock === undefined ? ownerOf(path) : PortLock.#own(path, lock);
+    for (let left = OWNER_TRIES; ; left--) {
+      const lock = tryLock(`${path}.lock`);
+      if (lock !== undefined) return PortLock.#own(path, lock);
+      const owner = ownerOf(path);
+      if (owner !== 0 || left === 0) return owner;
+      Bun.sleepSync(OWNER_WAIT_MS);
+    }
   }
 
   /** Waits until the owner of the lock has ended, and takes the lock. @throws the signal's reason */
@@ -48,9 +57,12 @@ export class PortLock implements Disposable {
   }
 }
 
+/** The process id of the lock's owner; 0 if the owner has not written it yet, or a killed owner has left the file. */
 function ownerOf(path: string): number {
   try {
-    return Number.parseInt(readFileSync(`${path}.pid`, "utf8"), 10) || 0;
+    const owner = Number.parseInt(readFileSync(`${path}.pid`, "utf8"), 10) || 0;
+    if (owner !== 0) process.kill(owner, 0);
+    return owner;
   } catch {
     return 0;
   }
