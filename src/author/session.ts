@@ -40,9 +40,9 @@ export interface DeviceTensor<D extends DType = DType> extends ModelTensor<D> {
   read(): Promise<ArrayOf<D>>;
   /**
    * The rows along the first dimension. The rows stay on the device, share this tensor's memory, and live as long as other
-   * results of `call`. If the elements were read, the rows are tensors of JavaScript.
+   * results of `call`. If the elements were read, the rows are on the CPU.
    */
-  unstack(): ModelTensor<D>[];
+  unstack(): DeviceTensor<D>[];
   /** Keeps the tensor beyond the end of `predict` or of a step, until `dispose` or until no code refers to it. */
   keep(): this;
   /** Frees the memory on the device. A second call does nothing. */

@@ -5,7 +5,8 @@
 import { beforeAll, expect, test } from "bun:test";
 import { copyFile, mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { Predict } from "../../src/author/session.ts";
+import type { CallArgument, Predict } from "../../src/author/session.ts";
+import { unstack } from "../../src/author/stack.ts";
 import { float32, int64, type Tensor } from "../../src/author/tensor.ts";
 import { ComparedReference, compareWithReference, type NamedCall } from "../../src/cli/build/compared-reference.ts";
 import { recording } from "../../src/cli/build/recorded-calls.ts";
@@ -125,27 +126,32 @@ test("calls of begin and step are compared with PyTorch, and a prefill of one it
   expect(reference).toEqual({ compared: 16, refused: 0, explained: 0, differences: [] });
 });
 
-test("a call of the model's own code whose result is wrong is a difference", async () => {
+/** Runs `main.pt2` of the ties once through a `predict` with this call, and compares the call with `mask.pt2` in PyTorch. */
+async function comparedCall(main: string, argumentsOf: (x: Tensor) => CallArgument) {
   const calls = new Map<string, NamedCall[]>();
   const data = new Float32Array(await Bun.file(join(ties, "mask.bin")).arrayBuffer());
   const specs = { inputs: { x: float32(8000, 12) }, outputs: { y: int64(8000) } };
   const own: Predict = async ({ x }, { main }) => {
     if (x === undefined || main === undefined) throw new Error("no input");
-    return main.call<{ y: Tensor }>("forward", x);
+    return main.call<{ y: Tensor }>("forward", argumentsOf(x));
   };
   const predict = recording(own, calls);
-  const [runner] = await openRunners({
-    ...opening,
-    weights: { main: join(ties, "mask-swapped.pt2") },
-    ...specs,
-    predict,
-  });
+  const [runner] = await openRunners({ ...opening, weights: { main: join(ties, main) }, ...specs, predict });
   await runner?.run([[{ dtype: "float32", shape: [8000, 12], data }]]);
   await runner?.dispose();
-  const { differences } = await new ComparedReference().add(join(ties, "mask.pt2"), calls.get("main") ?? []);
+  return new ComparedReference().add(join(ties, "mask.pt2"), calls.get("main") ?? []);
+}
+
+test("a call of the model's own code whose result is wrong is a difference", async () => {
+  const { differences } = await comparedCall("mask-swapped.pt2", (x) => x);
   expect(differences).toEqual([
     expect.stringMatching(/^with call 1 of "main", output "y" differs from PyTorch's in 1\d\d\d of/),
   ]);
+});
+
+test("a call with a list of tensors, which sconce stacks, is compared with PyTorch", async () => {
+  const { differences, compared } = await comparedCall("mask.pt2", unstack);
+  expect({ differences, compared }).toEqual({ differences: [], compared: 1 });
 });
 
 test("a build stores the outputs of the example, and equal models have equal tags", async () => {

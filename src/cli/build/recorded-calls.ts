@@ -31,7 +31,7 @@ function recordedSession(session: ModelSession, name: string, calls: Map<string,
       const own = calls.get(name) ?? [];
       if (method !== "forward" || own.length >= MOST_CALLS) return session.call<R>(method, ...args);
       calls.set(name, own);
-      const inputs = copied(args);
+      const inputs = copied(Object.fromEntries(args.flatMap(namedArguments)));
       const result = await session.call<R>(method, ...args);
       const outputs = copied(result);
       if (inputs === undefined || outputs === undefined) return result;
@@ -41,6 +41,12 @@ function recordedSession(session: ModelSession, name: string, calls: Map<string,
       return result;
     },
   };
+}
+
+/** The values of an argument by place. The values of the first argument, if it is a list, are `#0.0`, `#0.1` and so on. */
+function namedArguments(argument: CallArgument, place: number): [string, unknown][] {
+  if (!Array.isArray(argument)) return [[`#${place}`, argument]];
+  return argument.flat(Number.POSITIVE_INFINITY).map((each, i) => [`#${place}.${i}`, each]);
 }
 
 /**

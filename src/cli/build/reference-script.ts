@@ -2,8 +2,9 @@
  * Python script that runs calls with PyTorch, and compares the given outputs with PyTorch's.
  *
  * If a difference exceeds rounding, `variants` runs the same call in PyTorch in other ways: without oneDNN, in a batch
- * twice as large, in float64, and with noise before each choice. A choice rounds floats, or turns floats into integers
- * or bools, as `argmax`, `topk` and comparisons do. The noise is as large as the rounding in the other runs. An output
+ * twice as large, in float64, with noise as large as rounding after each operator, and with noise before each choice. A
+ * choice rounds floats, or turns floats into integers or bools, as `argmax`, `topk` and comparisons do. The noise before
+ * a choice is as large as the rounding in the other runs. An output
  * differs if more than twice as many elements differ as between these runs, or if elements differ more than four times
  * as far. Integers may differ where these runs differ, and in an eighth as many other places. `aligned` repeats this
  * test with each row (second dimension) beside its nearest row, so that the order of rows does not count.
@@ -19,7 +20,9 @@ if torch.__version__.split(".")[:2] != wanted.split(".")[:2]:
     print(json.dumps({"missing": f"its torch is {torch.__version__}, not {wanted}"})); sys.exit()
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
-SECONDS, NOISY_RUNS, MOST_ROWS, MOST_WORK = 60, 8, 1000, 5e8
+SECONDS, NOISY_RUNS, ROUNDED_RUNS, MOST_ROWS, MOST_WORK = 60, 8, 4, 1000, 5e8
+# Rounding of an operator, as a share of the root mean square of its result: two units in the last place of float32. Zeros stay.
+ROUNDED = 2.4e-7
 SHARES = {torch.float32: 1e-4, torch.float64: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.05, torch.int8: 0.02, torch.uint8: 0.02}
 ROUNDING = {"floor", "ceil", "round", "trunc", "sign", "remainder", "fmod", "floor_divide"}
 def loaded():
@@ -44,9 +47,14 @@ def largest(tensor):
     finite = tensor[tensor.isfinite()]
     return finite.abs().max().item() if finite.numel() else 0.0
 class Variant(torch.fx.Interpreter):
-    def __init__(self, is_wide=False, noise=None):
+    def __init__(self, is_wide=False, noise=None, is_rounded=False):
         super().__init__(module)
-        self.is_wide, self.noise, self.seen = is_wide, noise, []
+        self.is_wide, self.noise, self.is_rounded, self.seen = is_wide, noise, is_rounded, []
+    def rounded(self, value):
+        def one(each):
+            if not isinstance(each, torch.Tensor) or each.dtype != torch.float32 or each.numel() == 0: return each
+            return each + ROUNDED * each.square().mean().sqrt().nan_to_num(0, 0, 0) * torch.randn_like(each) * (each != 0)
+        return pytree.tree_map(one, value) if self.is_rounded else value
     def widened(self, value):
         def one(each):
             if isinstance(each, torch.Tensor): return each.double() if each.dtype == torch.float32 else each
@@ -64,7 +72,8 @@ class Variant(torch.fx.Interpreter):
             if self.noise is not None:
                 noisy = {id(each): each + amount * torch.randn_like(each) for each, amount in zip(floats, self.noise[len(self.seen) - 1])}
                 result = super().call_function(target, pytree.tree_map(lambda each: noisy.get(id(each), each), args), kwargs)
-        return self.widened(result)
+        is_view = hasattr(target, "_schema") and any(each.alias_info for each in target._schema.returns)
+        return self.widened(result) if is_view else self.rounded(self.widened(result))
 def amount(value, others):
     """Noise for a value before a choice: four times the rounding, at most as large as differences that always pass."""
     apart = [(each - value).abs().flatten() for each in others if each.shape == value.shape and each.numel()]
@@ -92,6 +101,9 @@ def variants(flat):
     torch.set_default_dtype(torch.float64)
     run(flat, is_wide=True)
     torch.set_default_dtype(torch.float32)
+    for seed in range(ROUNDED_RUNS):
+        torch.manual_seed(seed)
+        run(flat, is_rounded=True)
     others = [each[1] for each in runs[1:] if len(each[1]) == len(seen)]
     noise = [[amount(value, [other[i][j] for other in others]) for j, value in enumerate(values)] for i, values in enumerate(seen)]
     for seed in range(NOISY_RUNS if any(map(any, noise)) else 0):
@@ -127,7 +139,7 @@ def difference_text(given, expected, others):
     at = ", ".join(str(each.item()) for each in torch.unravel_index(worst, expected.shape))
     values = " in place of ".join(f"{each.flatten()[worst].item():.7g}" for each in (given, expected))
     text = f"differs from PyTorch's in {count} of {expected.numel()} elements ({100 * count / expected.numel():.3g} %), by up to {apart[0].max().item():.2g} at [{at}] ({values})"
-    return f"{text}; {len(own)} other runs of PyTorch (without oneDNN, in another batch, in float64, with near ties decided otherwise) differ in at most {max(own)} elements" if own else text
+    return f"{text}; {len(own)} other runs of PyTorch (without oneDNN, in another batch, in float64, with other rounding, with near ties decided otherwise) differ in at most {max(own)} elements" if own else text
 def differences(given, expected, other_runs):
     """The outputs that differ by more than PyTorch differs from itself, and how many differ by less than that."""
     off = [i for i, (one, other) in enumerate(zip(given, expected)) if one.shape != other.shape or (distance(one, other) > allowed(other)).any()]
@@ -147,8 +159,17 @@ def tensor(one):
     dtype, data = getattr(torch, one["dtype"]), bytearray(open(f"{folder}/{one['file']}", "rb").read())
     return torch.frombuffer(data, dtype=dtype).reshape(one["shape"]) if data else torch.empty(one["shape"], dtype=dtype)
 arguments = [spec.arg for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
+def stacked(given):
+    """Stacks the tensors of a list where the program takes one tensor. The tensors of the first list are named #0.0, #0.1, …"""
+    joined, made = {}, {}
+    for name, each in given.items(): joined.setdefault(name.split(".")[0] if name.startswith("#") else name, {})[name] = each
+    places = program.call_spec.in_spec.children_specs[0].children_specs
+    for i, (place, each) in enumerate(joined.items()):
+        is_list = place not in each and i < len(places) and places[i].is_leaf()
+        made.update({place: torch.stack(list(each.values()))} if is_list else each)
+    return made
 def compared(call):
-    given = {one["name"]: tensor(one) for one in call["inputs"]}
+    given = stacked({one["name"]: tensor(one) for one in call["inputs"]})
     in_order = iter(given.values())
     flat = [each.value if isinstance(each, ConstantArgument) else given[each.name] if each.name in given else next(in_order) for each in arguments]
     args, kwargs = pytree.tree_unflatten(flat, program.call_spec.in_spec)

@@ -44,7 +44,7 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
 
   /** @param onTensor called with the tensor, and with each tensor that `unstack` makes of it */
   constructor(
-    { dtype, shape, device, held }: ResultTensor<D>,
+    { dtype, shape, device, held }: Omit<ResultTensor<D>, "held"> & { readonly held: HeldTensor | undefined },
     addon: Addon,
     session: Handle,
     onTensor: (tensor: NativeTensor) => void,
@@ -92,10 +92,16 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
     return new ModelTensor(this.dtype, this.shape, this.data).item();
   }
 
-  unstack(): ModelTensor<D>[] {
+  unstack(): NativeTensor<D>[] {
     const { dtype, shape } = this;
-    if (this.#held === undefined || shape.length === 0) return unstack<D>(this);
     const [addon, session, device, onTensor] = [this.#addon, this.#session, this.#device, this.#onTensor];
+    if (this.#held === undefined || shape.length === 0) {
+      return unstack<D>(this).map((row) => {
+        const made = new NativeTensor({ dtype, shape: row.shape, device, held: undefined }, addon, session, onTensor);
+        made.#data = row.data;
+        return made;
+      });
+    }
     return addon
       .unstackTensor(this.#held)
       .map((held) => new NativeTensor({ dtype, shape: shape.slice(1), device, held }, addon, session, onTensor));
