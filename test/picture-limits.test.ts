@@ -1,4 +1,4 @@
-/** Pictures that are small files but large when decoded: how many bytes and passes the server spends on them. */
+/** Small files with large pictures: the bytes and passes that the server spends on decoding. */
 import { describe, expect, test } from "bun:test";
 import { DecodingGate } from "../src/author/decoding-gate.ts";
 import { readJpeg } from "../src/author/jpeg.ts";

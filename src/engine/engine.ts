@@ -8,7 +8,7 @@ export type { Rows } from "./rows.ts";
 
 /**
  * Number of ends after which an input may be their cause. An item that was pending at this many ends of engine processes runs
- * alone. A prediction that was running at this many ends of fronts fails (predictions/claims.ts).
+ * alone. A prediction fails after this many ends of fronts that ran the prediction (predictions/claims.ts).
  */
 export const MAX_DEATHS = 2;
 

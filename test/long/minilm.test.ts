@@ -1,4 +1,4 @@
-/** The example minilm, served: its embeddings equal those of the original implementation. */
+/** The served example minilm: its embeddings equal the embeddings of the original implementation. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type PreparedModel, preparedModel, type Reference } from "../../examples/minilm/prepared.ts";

@@ -24,7 +24,7 @@ export interface Trial {
   readonly items: readonly [readonly Tensor[], readonly Tensor[]];
   /** Largest batch that the author declared. Undefined: the operator may choose any. */
   readonly maxBatchSize: number | undefined;
-  /** Whether the weights run on the CPU. On a GPU, an item that is too long for the weights breaks all later runs. */
+  /** Whether the weights run on the CPU. On a GPU, an item too long for the weights breaks all later runs. */
   readonly isOnCpu: boolean;
   /** Whether the schema allows any number in an input, so that trials may use values outside the example's range. */
   readonly isFree: boolean;
