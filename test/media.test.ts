@@ -66,6 +66,17 @@ describe("a JPEG gives the same pixels as Bun.Image", () => {
     const content = [...Buffer.from("Exif\0\0II"), ...u16(42), ...u32(offset), ...directory];
     return Buffer.from([0xff, 0xe1, 0, content.length + 2, ...content]);
   };
+  /** Whether a JPEG has no end marker, or a segment whose length hides it. */
+  function isCutOff(jpeg: Uint8Array): boolean {
+    const file = Buffer.from(jpeg);
+    const end = file.lastIndexOf("ffd9", undefined, "hex");
+    if (end < 0) return true;
+    return file.subarray(2, end).some((byte, i) => {
+      const marker = file.readUInt8(i + 3);
+      if (byte !== 0xff || marker === 0xff || marker <= 0x01 || (marker >= 0xd0 && marker <= 0xd9)) return false;
+      return i + 4 + file.readUInt16BE(i + 4) > end;
+    });
+  }
   const withSegment = (jpeg: Uint8Array, segment: Uint8Array) =>
     Buffer.concat([jpeg.subarray(0, 2), segment, jpeg.subarray(2)]);
 
@@ -121,7 +132,7 @@ describe("a JPEG gives the same pixels as Bun.Image", () => {
         for (const { at, byte } of changes) bytes[Math.floor((at / 1000) * bytes.length)] = byte;
         const { theirs, ours } = await decodings(bytes);
         // sconce refuses truncated pictures, which Bun fills with grey, and has other limits of size.
-        if (ours === "too large" || (ours === "no picture" && !bytes.toHex().includes("ffd9"))) return;
+        if (ours === "too large" || (ours === "no picture" && isCutOff(bytes))) return;
         if (ours !== "no picture") decoded += 1;
         expect(ours).toEqual(theirs);
       }),
