@@ -1,13 +1,12 @@
 /**
  * Compares sconce with PyTorch on operators, random programs and architectures. The exit code is 0 if no answer is
- * wrong, and no network is slower with rearranged weights ("packed").
+ * wrong.
  */
 import { existsSync, rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import type { Making } from "../test/fidelity/maker.ts";
-import { isSlower, type PackedTime, packedTimes } from "../test/fidelity/packing.ts";
 import { report } from "../test/fidelity/report.ts";
 import { type Counted, runSuite } from "../test/fidelity/suite.ts";
 import { tempDir } from "../test/helpers/temp-dir.ts";
@@ -19,7 +18,6 @@ const suites = {
   operators: "each sample of PyTorch's operator database, plain and decomposed",
   programs: "random programs with free sizes, guards and constants",
   architectures: "networks of timm, torchvision, transformers and torchaudio",
-  packing: "the same networks, measured with packed and with plain layers",
 } as const;
 type Suite = keyof typeof suites;
 
@@ -28,7 +26,6 @@ const counts: Readonly<Record<Suite, number>> = {
   operators: 10_000,
   programs: 2000,
   architectures: 1000,
-  packing: 1000,
 };
 
 const usage = `USAGE fidelity [SUITE…] [--seed N] [--count N] [--only NAME] [--after NAME]
@@ -81,7 +78,7 @@ console.log(`seed ${values.seed}`);
 const names = Object.keys(suites).filter(isSuite);
 const chosen = names.filter((name) => positionals.length === 0 || positionals.includes(name));
 let isClean = true;
-for (const name of chosen) isClean = (await (name === "packing" ? packing() : suite(name))) && isClean;
+for (const name of chosen) isClean = (await suite(name)) && isClean;
 process.exitCode = isClean ? 0 : 1;
 
 function isSuite(name: string): name is Suite {
@@ -89,7 +86,7 @@ function isSuite(name: string): name is Suite {
 }
 
 /** Runs a suite of comparisons. @returns whether all answers are right */
-async function suite(name: Exclude<Suite, "packing">): Promise<boolean> {
+async function suite(name: Suite): Promise<boolean> {
   const began = performance.now();
   await using dir = await tempDir();
   const parts = availableParallelism();
@@ -111,34 +108,6 @@ async function suite(name: Exclude<Suite, "packing">): Promise<boolean> {
   return counted.wrong.length === 0;
 }
 
-/**
- * Compares the speed of networks with packed and plain weights. @returns whether no network is slower with packed
- * weights
- */
-async function packing(): Promise<boolean> {
-  await using dir = await tempDir();
-  const packages = await packagesOf("architectures");
-  const making = makingOf("architectures", { out: dir.path, packages, forms: "exported" });
-  const measured: PackedTime[] = [];
-  for await (const line of packedTimes(making)) {
-    measured.push(line);
-    const { case: name, batch, packedLayers, times, pageFaults } = line;
-    const mark = isSlower(times) ? "✗" : "✓";
-    const faults = pageFaults < 1 ? "" : `, ${pageFaults.toFixed(0)} page faults`;
-    console.log(`${mark} ${name}, batch ${batch}, ${packedLayers} layers packed: ${ratiosOf(times)}${faults}`);
-  }
-  const slower = measured.filter(({ times }) => isSlower(times));
-  const networks = new Set(measured.map((line) => line.case));
-  console.log(`${networks.size} networks, ${measured.length} measurements, ${slower.length} slower packed`);
-  return slower.length === 0;
-}
-
-function ratiosOf(times: PackedTime["times"]): string {
-  const [first] = times;
-  const ms = `${first?.packedMs.toFixed(2)} ms packed, ${first?.plainMs.toFixed(2)} ms plain`;
-  return `${ms}: ${times.map(({ packedMs, plainMs }) => (packedMs / plainMs).toFixed(2)).join(", ")}`;
-}
-
 interface Part {
   readonly out: string;
   readonly packages: string;
@@ -147,7 +116,7 @@ interface Part {
   readonly forms?: string | undefined;
 }
 
-function makingOf(name: Exclude<Suite, "packing">, { out, packages, part = 0, parts = 1, forms }: Part): Making {
+function makingOf(name: Suite, { out, packages, part = 0, parts = 1, forms }: Part): Making {
   const only = values.only === undefined ? [] : [`--only=${values.only}`];
   const formed = forms === undefined ? [] : [`--forms=${forms}`];
   const after = values.after === undefined ? [] : [`--after=${values.after}`];
@@ -183,7 +152,7 @@ function progress(text: string): void {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[2K${text}`);
 }
 
-function packagesOf(name: Exclude<Suite, "packing">): Promise<string> {
+function packagesOf(name: Suite): Promise<string> {
   return installed(name === "architectures" ? "architectures.txt" : "requirements.txt");
 }
 

@@ -69,7 +69,7 @@ describe("a JPEG gives the same pixels as Bun.Image", () => {
   /** Whether a JPEG has no end marker, or a segment whose length hides it. */
   function isCutOff(jpeg: Uint8Array): boolean {
     const file = Buffer.from(jpeg);
-    const end = file.lastIndexOf("ffd9", undefined, "hex");
+    const end = file.lastIndexOf(Buffer.of(0xff, 0xd9));
     if (end < 0) return true;
     return file.subarray(2, end).some((byte, i) => {
       const marker = file.readUInt8(i + 3);

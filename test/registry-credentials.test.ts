@@ -1,18 +1,19 @@
 /**
- * Logins at registries: passwords, credential helpers, tokens, and who gets a secret. The registry is Debian's
- * docker-registry.
+ * Logins at registries: passwords, credential helpers, tokens, and who gets a secret. The registries are Debian's
+ * docker-registry and a simulated one.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { chmod } from "node:fs/promises";
 import { Authorization } from "../src/package/registry/authorization.ts";
 import { findCredentials } from "../src/package/registry/credentials.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
+import { fakeRegistry } from "./helpers/fake-registry.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelOf } from "./helpers/model-content.ts";
-import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
-import { registryProxy, type SeenRequest, type Trick } from "./helpers/registry-proxy.ts";
+import { hasRegistry, startRegistry } from "./helpers/registry.ts";
+import { registryProxy } from "./helpers/registry-proxy.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 
@@ -47,13 +48,7 @@ async function helper(name: string, script: string): Promise<{ PATH: string; ask
 }
 
 describe.skipIf(!hasRegistry)("a registry with passwords (Debian's docker-registry)", () => {
-  let registry: TestRegistry;
-
-  beforeAll(async () => {
-    registry = await startRegistry({ users: { reader: password } });
-  });
-
-  afterAll(() => registry[Symbol.asyncDispose]());
+  const registry = fixture(() => startRegistry({ users: { reader: password } }));
 
   const run = (env: Record<string, string>, ...args: string[]): Promise<CliResult> =>
     cli([...args, "--log-level", "trace"], { env: { SCONCE_HOME: store.home, HOME: dir.path, ...env } });
@@ -101,7 +96,8 @@ describe.skipIf(!hasRegistry)("a registry with passwords (Debian's docker-regist
 });
 
 describe("saved credentials", () => {
-  const find = (env: Record<string, string>) => findCredentials("registry.example.com", { HOME: dir.path, ...env });
+  const find = (env: Record<string, string>, host = "registry.example.com") =>
+    findCredentials(host, { HOME: dir.path, ...env });
 
   test.each([
     [{ auths: { "registry.example.com": { username: "reader", password } } }, { username: "reader", password }],
@@ -110,6 +106,27 @@ describe("saved credentials", () => {
     [{ auths: { "registry.example.com": {} }, HttpHeaders: {} }, undefined],
   ] as const)("%j", async (config, expected) => {
     expect((await find(await dockerConfig(config))).found).toEqual(expected);
+  });
+
+  test.each(["https://index.docker.io/v1/", "docker.io", "registry-1.docker.io"])(
+    "of Docker Hub are found under %s",
+    async (key) => {
+      const env = await dockerConfig({ auths: { [key]: { auth } } });
+      expect((await find(env, "docker.io")).found).toEqual({ username: "reader", password });
+    },
+  );
+
+  test("of Docker Hub are requested from a helper under the name https://index.docker.io/v1/", async () => {
+    const { PATH, asked } = await helper("test", `echo '{"Username":"reader","Secret":"${password}"}'`);
+    const env = { ...(await dockerConfig({ credsStore: "test" })), PATH };
+    expect((await find(env, "docker.io")).found).toEqual({ username: "reader", password });
+    expect(await Bun.file(asked).text()).toBe("get https://index.docker.io/v1/\n");
+  });
+
+  test("of a helper that does not answer are not waited for: the helper is killed, with the programs that it has started", async () => {
+    const { PATH } = await helper("slow", "sleep 1000");
+    const env = { HOME: dir.path, ...(await dockerConfig({ credsStore: "slow" })), PATH };
+    expect(await failure(findCredentials("registry.example.com", env, 100))).toContain("within 0.1 s");
   });
 
   test("may be missing from a helper", async () => {
@@ -145,121 +162,58 @@ describe("saved credentials", () => {
   });
 });
 
-describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debian's docker-registry)", () => {
-  let registry: TestRegistry;
-
-  beforeAll(async () => {
-    registry = await startRegistry();
-  });
-
-  afterAll(() => registry[Symbol.asyncDispose]());
-
-  interface Asked {
-    readonly authorization: string | null;
-    readonly query: Record<string, string>;
-  }
-
-  interface TokenServerOptions {
-    /** Number of requests for which a token is valid. */
-    readonly uses?: number;
-    readonly mayHave?: (asked: Asked) => boolean;
-    /** Number of the first tokens that the registry does not know. */
-    readonly unknown?: number;
-    /** Scope in the registry's challenge. Default: `x`. */
-    readonly scope?: string;
-  }
-
-  /**
-   * Starts a token server, which gives each authorized user tokens for a limited number of requests, and a registry
-   * that requires the tokens.
-   */
-  async function tokenServer(options: TokenServerOptions = {}) {
-    const asked: Asked[] = [];
-    const left = new Map<string, number>();
-    const tokens = Bun.serve({
-      port: 0,
-      hostname: "127.0.0.1",
-      fetch(request) {
-        const form = new URL(request.url).searchParams;
-        const query = Object.fromEntries(form.keys().map((name) => [name, form.getAll(name).join(" ")]));
-        const one = { authorization: request.headers.get("authorization"), query };
-        asked.push(one);
-        if (options.mayHave?.(one) === false) return Response.json({ details: "incorrect" }, { status: 401 });
-        const isKnown = asked.length > (options.unknown ?? 0);
-        left.set(`token-${asked.length}`, isKnown ? (options.uses ?? Infinity) : 0);
-        return Response.json({ token: `token-${asked.length}`, expires_in: 60 });
-      },
-    });
-    const service = `service="a \\"service\\"",scope="${options.scope ?? "x"}"`;
-    const challenge = `Basic realm="no", Bearer realm="${tokens.url}token?a=b",${service}`;
-    const demand = ({ headers }: SeenRequest): Trick | undefined => {
-      const token = headers.authorization?.replace(/^Bearer /, "") ?? "";
-      const uses = left.get(token) ?? 0;
-      left.set(token, uses - 1);
-      if (uses > 0) return { withoutHeader: "authorization" };
-      return { status: 401, headers: { "WWW-Authenticate": challenge } };
-    };
-    const proxy = await registryProxy(registry.port, demand);
-    return {
-      proxy,
-      asked,
-      async [Symbol.asyncDispose]() {
-        await proxy[Symbol.asyncDispose]();
-        await tokens.stop(true);
-      },
-    };
-  }
-
+describe("a registry with a token server", () => {
   test("gives one token for a name and password, for each scope", async () => {
-    await using server = await tokenServer();
-    const env = await dockerConfig({ auths: { [server.proxy.host]: { auth } } });
-    await pushTo(store, "digits:v1", `${server.proxy.host}/team/digits:v1`, { env });
-    await pullFrom(new ModelStore(dir.join("token")), `${server.proxy.host}/team/digits:v1`, { env });
+    await using server = await fakeRegistry({ tokens: { scope: "x" } });
+    const env = await dockerConfig({ auths: { [server.host]: { auth } } });
+    await pushTo(store, "digits:v1", `${server.host}/team/digits:v1`, { env });
+    await pullFrom(new ModelStore(dir.join("token")), `${server.host}/team/digits:v1`, { env });
     const query = { a: "b", service: 'a "service"' };
-    expect(server.asked).toEqual([
+    expect(server.tokens).toEqual([
       { authorization: `Basic ${auth}`, query: { ...query, scope: "repository:team/digits:pull,push x" } },
       { authorization: `Basic ${auth}`, query: { ...query, scope: "repository:team/digits:pull x" } },
     ]);
   });
 
   test("gives tokens without a login, too, and a new token when the old one has expired", async () => {
-    await pushTo(store, "digits:v1", `${registry.host}/open/digits:v1`);
-    await using server = await tokenServer({ uses: 2 });
-    await pullFrom(new ModelStore(dir.join("anonymous")), `${server.proxy.host}/open/digits:v1`);
-    expect(server.asked.map(({ authorization }) => authorization)).toEqual([null, null]);
+    await using server = await fakeRegistry({ tokens: { uses: 2 } });
+    await pushTo(store, "digits:v1", `${server.host}/open/digits:v1`);
+    const { length } = server.tokens;
+    await pullFrom(new ModelStore(dir.join("anonymous")), `${server.host}/open/digits:v1`);
+    expect(server.tokens.slice(length).map(({ authorization }) => authorization)).toEqual([undefined, undefined]);
   });
 
   test("that refuses is reported with the user", async () => {
-    await using server = await tokenServer({ mayHave: () => false });
-    const env = await dockerConfig({ auths: { [server.proxy.host]: { auth } } });
-    expect(await failure(pushTo(store, "digits:v1", `${server.proxy.host}/team/digits:v1`, { env }))).toBe(
-      `registry_denied: ${server.proxy.host} does not let reader push to team/digits (401 from its token server); check the name and that the repository exists, or log in as another user: docker login ${server.proxy.host}`,
+    await using server = await fakeRegistry({ tokens: { refused: true } });
+    const env = await dockerConfig({ auths: { [server.host]: { auth } } });
+    expect(await failure(pushTo(store, "digits:v1", `${server.host}/team/digits:v1`, { env }))).toContain(
+      "does not let reader push to team/digits (401 from its token server)",
     );
-    expect(server.asked.length).toBeGreaterThan(0);
+    expect(server.tokens.length).toBeGreaterThan(0);
   });
 
   test("gets the scopes that the registry names, too: that of its own repository for a mirrored one, and all actions", async () => {
-    await pushTo(store, "digits:v1", `${registry.host}/mirror/digits:v1`);
     const scope = "repository:mirror/digits:delete repository:upstream/digits:pull";
-    await using server = await tokenServer({ scope });
-    await pullFrom(new ModelStore(dir.join("mirror")), `${server.proxy.host}/mirror/digits:v1`);
-    expect(server.asked.map(({ query }) => query.scope)).toEqual([
+    await using server = await fakeRegistry({ tokens: { scope } });
+    await pushTo(store, "digits:v1", `${server.host}/mirror/digits:v1`);
+    await pullFrom(new ModelStore(dir.join("mirror")), `${server.host}/mirror/digits:v1`);
+    expect(server.tokens.map(({ query }) => query.scope)).toEqual([
+      "repository:mirror/digits:pull,push,delete repository:upstream/digits:pull",
       "repository:mirror/digits:pull,delete repository:upstream/digits:pull",
     ]);
   });
 
   test("gives a second token if the registry does not know the first one yet", async () => {
-    await pushTo(store, "digits:v1", `${registry.host}/late/digits:v1`);
-    await using server = await tokenServer({ unknown: 1 });
-    await pullFrom(new ModelStore(dir.join("late")), `${server.proxy.host}/late/digits:v1`);
-    expect(server.asked.length).toBe(2);
+    await using server = await fakeRegistry({ tokens: { unknown: 1 } });
+    await pushTo(store, "digits:v1", `${server.host}/late/digits:v1`);
+    expect(server.tokens.length).toBe(2);
   });
 
   test("that gives invalid tokens is not asked again and again", async () => {
-    await using server = await tokenServer({ uses: 0 });
-    const message = await failure(pullFrom(new ModelStore(dir.join("never")), `${server.proxy.host}/team/digits:v1`));
+    await using server = await fakeRegistry({ tokens: { uses: 0 } });
+    const message = await failure(pullFrom(new ModelStore(dir.join("never")), `${server.host}/team/digits:v1`));
     expect(message).toContain("(401, also with a second new token)");
-    expect(server.asked.length).toBe(2);
+    expect(server.tokens.length).toBe(2);
   });
 
   test("without TLS gets no credentials of a registry with TLS", async () => {

@@ -1,40 +1,24 @@
-/** Simulated registries of known providers (Docker Hub, GHCR, …): names, logins, token scopes, and where they lead. */
-import { beforeAll, describe, expect, test } from "bun:test";
-import { chmod } from "node:fs/promises";
-import { findCredentials } from "../src/package/registry/credentials.ts";
-import { pull } from "../src/package/registry/pull.ts";
-import { push } from "../src/package/registry/push.ts";
-import { Registry } from "../src/package/registry/registry.ts";
-import { parseRemoteReference } from "../src/package/registry/remote-reference.ts";
+/**
+ * Simulated registries: names and token scopes of known providers (Docker Hub, GHCR, …), where registries lead, and
+ * uploads to registries that close connections, discard uploads or stop reading.
+ */
+import { describe, expect, test } from "bun:test";
 import { ModelStore } from "../src/package/store/store.ts";
 import { failure } from "./helpers/failure.ts";
-import { type FakeRegistry, fakeRegistry, pullFromLeading } from "./helpers/fake-registry.ts";
+import { fakeRegistry } from "./helpers/fake-registry.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
-import { putModel } from "./helpers/transfer.ts";
-
-let store: ModelStore;
+import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 
 const dir = fixture(tempDir);
-beforeAll(async () => {
-  store = new ModelStore(dir.join("store"));
-  await putModel(store, "one", 50_000);
-});
+const emptyStore = () => new ModelStore(dir.join(crypto.randomUUID()));
 
-/** A client for the registry that a reference names, but whose requests go to the simulated registry. */
-function registryAt(fake: FakeRegistry, reference: string, actions: "pull" | "pull,push"): Registry {
-  return new Registry({
-    remote: parseRemoteReference(reference),
-    actions,
-    apiHost: fake.host,
-    isPlain: true,
-    env: { HOME: "/nonexistent" },
-    signal: new AbortController().signal,
-    retryDelayMs: 1,
-  });
+async function storeOf(weightBytes: number): Promise<ModelStore> {
+  const made = emptyStore();
+  await putModel(made, "one", weightBytes);
+  return made;
 }
-
-const pushTo = async (registry: Registry) => push({ registry, store, model: await store.resolve("digits"), tag: "v1" });
+const store = fixture(() => storeOf(50_000));
 
 test.each([
   ["docker.io/alice/digits:v1", "alice/digits"],
@@ -42,16 +26,15 @@ test.each([
   ["123456789012.dkr.ecr.eu-west-1.amazonaws.com/digits:v1", "digits"],
   ["quay.io/alice/digits:v1", "alice/digits"],
 ])("%s is pushed to and pulled from %s", async (reference, repository) => {
-  await using fake = await fakeRegistry({ service: "fake" });
-  await pushTo(registryAt(fake, reference, "pull,push"));
-  const pulled = new ModelStore(dir.join(crypto.randomUUID()));
-  const registry = registryAt(fake, reference, "pull");
-  const { digest } = await pull({ registry, store: pulled, repository: "digits", tags: ["v1"] });
+  await using fake = await fakeRegistry({ tokens: {} });
+  await pushTo(store, "digits", reference, { apiHost: fake.host });
+  const { digest } = await pullFrom(emptyStore(), reference, { apiHost: fake.host });
   expect(digest).toBe((await store.resolve("digits")).digest);
   expect(fake.requests).toContain(`PUT /v2/${repository}/manifests/v1`);
-  expect(new Set(fake.scopes)).toEqual(
-    new Set([`repository:${repository}:pull,push`, `repository:${repository}:pull`]),
-  );
+  expect(fake.tokens.map(({ query }) => query.scope)).toEqual([
+    `repository:${repository}:pull,push`,
+    `repository:${repository}:pull`,
+  ]);
 });
 
 test.each([
@@ -59,51 +42,22 @@ test.each([
   ["check the name and that the repository exists", { status: 403, code: "DENIED" }],
   ["has no repository digits, and a push does not create it", { status: 404, code: "NAME_UNKNOWN" }],
 ])("a push to a repository that does not exist is refused: %s", async (message, missing) => {
-  await using fake = await fakeRegistry({ service: "fake", missing });
-  const registry = registryAt(fake, "registry.example.com/digits:v1", "pull,push");
-  expect(await failure(pushTo(registry))).toContain(message);
-});
-
-describe("a login for Docker Hub", () => {
-  const auth = Buffer.from("alice:secret").toString("base64");
-  const found = { username: "alice", password: "secret" };
-
-  async function config(content: unknown): Promise<string> {
-    const folder = dir.join(crypto.randomUUID());
-    await Bun.write(`${folder}/config.json`, JSON.stringify(content));
-    return folder;
-  }
-
-  test.each(["https://index.docker.io/v1/", "docker.io", "registry-1.docker.io"])("is found under %s", async (key) => {
-    const DOCKER_CONFIG = await config({ auths: { [key]: { auth } } });
-    expect((await findCredentials("docker.io", { HOME: dir.path, DOCKER_CONFIG })).found).toEqual(found);
-  });
-
-  test("is requested from a credential helper under the name https://index.docker.io/v1/", async () => {
-    const folder = await config({ credsStore: "hub" });
-    const answer = '{"Username":"alice","Secret":"secret"}';
-    const script = `#!/bin/sh\n[ "$(cat)" = https://index.docker.io/v1/ ] && echo '${answer}'\n`;
-    await Bun.write(`${folder}/docker-credential-hub`, script);
-    await chmod(`${folder}/docker-credential-hub`, 0o755);
-    const env = { HOME: dir.path, DOCKER_CONFIG: folder, PATH: `${folder}:${process.env.PATH}` };
-    expect((await findCredentials("docker.io", env)).found).toEqual(found);
-  });
-});
-
-test("a credential helper that does not answer is killed, with the programs that it has started", async () => {
-  const folder = dir.join(crypto.randomUUID());
-  await Bun.write(`${folder}/config.json`, JSON.stringify({ credsStore: "slow" }));
-  await Bun.write(`${folder}/docker-credential-slow`, "#!/bin/sh\nsleep 1000\n");
-  await chmod(`${folder}/docker-credential-slow`, 0o755);
-  const env = { HOME: dir.path, DOCKER_CONFIG: folder, PATH: `${folder}:${process.env.PATH}` };
-  expect(await failure(findCredentials("registry.example.com", env, 100))).toContain(
-    "registry_denied: docker-credential-slow gave no answer for registry.example.com within 0.1 s",
-  );
+  await using fake = await fakeRegistry({ tokens: {}, missing });
+  const pushing = pushTo(store, "digits", "registry.example.com/digits:v1", { apiHost: fake.host });
+  expect(await failure(pushing)).toContain(message);
 });
 
 describe("a registry can send its clients", () => {
-  const pulled = (address: string, lead: "redirect" | "realm") =>
-    pullFromLeading(new ModelStore(dir.join(crypto.randomUUID())), address, lead);
+  /** Pulls from a registry at `address` that leads to another server on 127.0.0.1, by a redirect or for a token. */
+  async function pulled(address: string, lead: "redirect" | "realm") {
+    await using inner = await fakeRegistry();
+    const target = `http://${inner.host}/x`;
+    const headers = lead === "redirect" ? { Location: target } : { "WWW-Authenticate": `Bearer realm="${target}"` };
+    await using outer = await fakeRegistry({ always: { status: lead === "redirect" ? 307 : 401, headers } });
+    const resolver = async (name: string) => (name === "localhost" ? [address] : ["10.0.0.7"]);
+    const message = await failure(pullFrom(emptyStore(), `localhost:${outer.port}/digits:v1`, { resolver }));
+    return { message, reached: inner.requests.length };
+  }
 
   test.each(["redirect", "realm"] as const)(
     "not into a private network, if the registry is public: %s",
@@ -118,5 +72,52 @@ describe("a registry can send its clients", () => {
 
   test.each(["redirect", "realm"] as const)("anywhere, if the registry is in a private network: %s", async (lead) => {
     expect((await pulled("127.0.0.1", lead)).reached).toBeGreaterThan(0);
+  });
+});
+
+describe("an upload", () => {
+  test.each([
+    ["is one request", [], 1],
+    ["that is interrupted starts again", [{ cutAfter: 40_000 }, undefined], 2],
+    ["starts again if the registry has discarded the upload", ["forget"], 2],
+  ] as const)("%s", async (_, faults, requests) => {
+    const store = await storeOf(250_000);
+    await using server = await fakeRegistry({ faults });
+    await pushTo(store, "digits:v1", `${server.host}/team/digits:v1`);
+    const model = await store.resolve("digits");
+    for (const { digest, path } of model.layers) {
+      expect(server.blobs.get(digest)?.equals(await Bun.file(path).bytes())).toBe(true);
+    }
+    expect(server.manifests.get("v1")?.toString()).toBe(await Bun.file(store.blobPath(model.digest)).text());
+    expect(server.largeUploads).toBe(requests);
+  });
+
+  test("that is refused with 416 several times ends with the registry's reason", async () => {
+    const store = await storeOf(250_000);
+    await using server = await fakeRegistry({ faults: Array.from({ length: 20 }, () => "refuse" as const) });
+    expect(await failure(pushTo(store, "digits:v1", `${server.host}/team/digits:v1`))).toBe(
+      `registry_refused: ${server.host} refused an upload: 416 BLOB_UPLOAD_INVALID: upload is too large (tried 5 times)`,
+    );
+    expect(server.manifests.size).toBe(0);
+  });
+
+  test("whose body the registry stops reading is abandoned, whatever its size", async () => {
+    const store = await storeOf(30_000_000);
+    await using server = await fakeRegistry({ faults: Array.from({ length: 20 }, () => ({ stallAfter: 1 })) });
+    const pushing = pushTo(store, "digits:v1", `${server.host}/team/digits:v1`, { silenceMs: 300 });
+    expect(await failure(pushing)).toBe(
+      `registry_unavailable: ${server.host} has sent nothing for too long (tried 5 times)`,
+    );
+    expect(server.largeUploads).toBe(5);
+  });
+
+  test("of a damaged file is reported with the registry's error", async () => {
+    const store = await storeOf(50_000);
+    const { path, size } = (await store.resolve("digits")).layer("digits.pt");
+    await Bun.write(path, new Uint8Array(size));
+    await using server = await fakeRegistry();
+    expect(await failure(pushTo(store, "digits:v1", `${server.host}/team/digits:v1`))).toBe(
+      `registry_refused: ${server.host} refused a request for team/digits: 400 DIGEST_INVALID: provided digest did not match`,
+    );
   });
 });

@@ -2,7 +2,7 @@
  * Registries that send false data, violate the protocol or leave out optional parts: a false model gets no name in the
  * store.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { digestOf } from "../src/package/store/blobs.ts";
 import { annotations, mediaTypes } from "../src/package/store/manifest.ts";
 import { ModelStore } from "../src/package/store/store.ts";
@@ -12,7 +12,7 @@ import { failure } from "./helpers/failure.ts";
 import { type Answer, type Content, fakeRegistry } from "./helpers/fake-registry.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelConfig } from "./helpers/model-content.ts";
-import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
+import { hasRegistry, startRegistry } from "./helpers/registry.ts";
 import { registryProxy } from "./helpers/registry-proxy.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
@@ -22,12 +22,11 @@ const dir = fixture(tempDir);
 const emptyStore = () => new ModelStore(dir.join(crypto.randomUUID()));
 
 describe.skipIf(!hasRegistry)("data that changes on the way from a registry (Debian's docker-registry)", () => {
-  let registry: TestRegistry;
+  const registry = fixture(() => startRegistry());
   let digest: string;
   let weights: string;
 
   beforeAll(async () => {
-    registry = await startRegistry();
     const store = emptyStore();
     ({ digest } = await putModel(store, "one", 50_000));
     weights = (await store.resolve("digits")).layer("digits.pt").digest;
@@ -35,8 +34,6 @@ describe.skipIf(!hasRegistry)("data that changes on the way from a registry (Deb
     await putModel(store, "two", 50_000);
     await pushTo(store, "digits:v1", `${registry.host}/digits:v2`);
   });
-
-  afterAll(() => registry[Symbol.asyncDispose]());
 
   const flip = (body: Buffer) => {
     const changed = Buffer.from(body);

@@ -1,4 +1,4 @@
-"""Networks of common libraries, and stacks of layers, with random weights and small inputs: network(name) gives a module and an example of two rows."""
+"""Networks of common libraries, with random weights and small inputs: network(name) gives a module and an example of two rows."""
 
 import torch
 from torch import nn
@@ -33,22 +33,7 @@ TRANSFORMERS_AUDIO = "audio-spectrogram-transformer data2vec-audio hubert sew se
 
 TORCHAUDIO = "conformer conv_tasnet deepspeech wav2letter wav2vec2 hubert wavlm".split()
 
-# Networks of one to four layers in different sizes, because the gain of packed weights depends on the size.
-LAYERS = {
-    "linear_128": lambda: (stack([nn.Linear(128, 128) for _ in range(4)]), (torch.randn(2, 128),)),
-    "linear_512": lambda: (stack([nn.Linear(512, 512) for _ in range(4)]), (torch.randn(2, 512),)),
-    "linear_1024": lambda: (stack([nn.Linear(1024, 1024) for _ in range(2)]), (torch.randn(2, 1024),)),
-    "linear_2048": lambda: (stack([nn.Linear(784, 2048), nn.Linear(2048, 2048), nn.Linear(2048, 10)]), (torch.randn(2, 784),)),
-    "linear_4096": lambda: (stack([nn.Linear(4096, 4096)]), (torch.randn(2, 4096),)),
-    "conv_8": lambda: (stack([nn.Conv2d(channels, 8, 3, padding=1) for channels in (3, 8, 8)]), (torch.randn(2, 3, 32, 32),)),
-    "conv_32": lambda: (stack([nn.Conv2d(channels, 32, 3, padding=1) for channels in (3, 32, 32)]), (torch.randn(2, 3, 32, 32),)),
-    "conv_256": lambda: (stack([nn.Conv2d(256, 256, 3, padding=1)]), (torch.randn(2, 256, 7, 7),)),
-    "depthwise_64": lambda: (stack([nn.Conv2d(64, 64, 3, padding=1, groups=64), nn.Conv2d(64, 64, 1)]), (torch.randn(2, 64, 16, 16),)),
-    "patches_16": lambda: (stack([nn.Conv2d(3, 192, 16, stride=16)]), (torch.randn(2, 3, 224, 224),)),
-}
-
 NAMES = [
-    *[f"layers/{name}" for name in LAYERS],
     *[f"torchvision/{name}" for name in TORCHVISION],
     *[f"timm/{name}" for name in TIMM],
     *[f"transformers/{name}" for name in TRANSFORMERS + TRANSFORMERS_VISION + TRANSFORMERS_AUDIO],
@@ -116,10 +101,6 @@ def torchvision_network(name):
     if name.startswith("video"):
         return First(module), (torch.randn(2, 3, 4, 32, 32),)
     return First(module), (torch.randn(2, 3, size, size),)
-
-
-def stack(layers):
-    return nn.Sequential(*[each for layer in layers for each in (layer, nn.ReLU())])
 
 
 LIBRARIES = []
@@ -224,6 +205,6 @@ def recent_network(name):
 
 def network(name):
     library, _, short = name.partition("/")
-    make = {"layers": lambda name: LAYERS[name](), "recent": recent_network, "torchvision": torchvision_network, "timm": timm_network, "transformers": transformers_network, "torchaudio": torchaudio_network}[library]
+    make = {"recent": recent_network, "torchvision": torchvision_network, "timm": timm_network, "transformers": transformers_network, "torchaudio": torchaudio_network}[library]
     module, example = make(short)
     return spread(module), example

@@ -1,11 +1,6 @@
 /** A simulated registry in this process. A table of behaviours makes it answer as a product does, or fail. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
-import { pull } from "../../src/package/registry/pull.ts";
-import { Registry } from "../../src/package/registry/registry.ts";
-import { parseRemoteReference } from "../../src/package/registry/remote-reference.ts";
-import type { ModelStore } from "../../src/package/store/store.ts";
-import { failure } from "./failure.ts";
 
 /** A fault of a request that sends a large blob. */
 export type UploadFault =
@@ -19,8 +14,8 @@ export type UploadFault =
   | "forget";
 
 export interface RegistryBehaviour {
-  /** Name of the service whose tokens the registry requires; undefined if it requires none. */
-  readonly service?: string;
+  /** The tokens that the registry requires. Default: none. */
+  readonly tokens?: Tokens;
   /** Answer to all requests, for a repository that does not exist. Default: every repository exists. */
   readonly missing?: { readonly status: number; readonly code: string };
   /** The fault of each request that sends a large blob, in order; undefined for none. */
@@ -31,6 +26,24 @@ export interface RegistryBehaviour {
   readonly always?: Answer;
   /** Key and certificate of a registry that speaks TLS. */
   readonly tls?: { readonly key: string; readonly cert: string };
+}
+
+/** Tokens of the registry's own token server. */
+export interface Tokens {
+  /** Number of requests for which a token is valid. Default: any number. */
+  readonly uses?: number;
+  /** Whether the token server refuses every request. */
+  readonly refused?: boolean;
+  /** Number of the first tokens that the registry does not know. */
+  readonly unknown?: number;
+  /** Scope in the registry's challenge. */
+  readonly scope?: string;
+}
+
+/** A request for a token. */
+interface TokenRequest {
+  readonly authorization: string | undefined;
+  readonly query: Readonly<Record<string, string>>;
 }
 
 export interface Content {
@@ -50,8 +63,8 @@ export interface FakeRegistry extends AsyncDisposable {
   readonly port: number;
   /** Method and path of each request with a token. */
   readonly requests: readonly string[];
-  /** Scopes of the tokens. */
-  readonly scopes: readonly string[];
+  /** Requests for tokens. */
+  readonly tokens: readonly TokenRequest[];
   /** Number of requests that sent a large blob. */
   readonly largeUploads: number;
   /** Received blobs by digest. */
@@ -64,10 +77,11 @@ export interface FakeRegistry extends AsyncDisposable {
 const LARGE_BYTES = 5000;
 
 export async function fakeRegistry(behaviour: RegistryBehaviour = {}): Promise<FakeRegistry> {
-  const { service, missing, faults = [], content, always, tls } = behaviour;
+  const { tokens, missing, faults = [], content, always, tls } = behaviour;
   const left = [...faults];
+  const usesOf = new Map<string, number>();
   const requests: string[] = [];
-  const scopes: string[] = [];
+  const asked: TokenRequest[] = [];
   const uploads = new Set<string>();
   const blobs = new Map<string, Buffer>(
     [...(content?.blobs ?? [])].map(([digest, text]) => [digest, Buffer.from(text)]),
@@ -102,12 +116,19 @@ export async function fakeRegistry(behaviour: RegistryBehaviour = {}): Promise<F
     const { method = "", headers } = request;
     const url = new URL(request.url ?? "", `http://${headers.host}`);
     if (url.pathname === "/token") {
-      scopes.push(url.searchParams.getAll("scope").join(" "));
-      return void response.writeHead(200, { "Content-Type": "application/json" }).end('{"token":"t"}');
+      const query = url.searchParams.keys().map((name) => [name, url.searchParams.getAll(name).join(" ")] as const);
+      asked.push({ authorization: headers.authorization, query: Object.fromEntries(query) });
+      if (tokens?.refused) return refuse(response, 401, "UNAUTHORIZED", "incorrect");
+      const token = `token-${asked.length}`;
+      usesOf.set(`Bearer ${token}`, asked.length > (tokens?.unknown ?? 0) ? (tokens?.uses ?? Infinity) : 0);
+      return void response.writeHead(200, { "Content-Type": "application/json" }).end(JSON.stringify({ token }));
     }
-    if (service !== undefined && headers.authorization !== "Bearer t") {
+    const uses = usesOf.get(headers.authorization ?? "") ?? 0;
+    usesOf.set(headers.authorization ?? "", uses - 1);
+    if (tokens !== undefined && uses <= 0) {
       request.resume();
-      const challenge = `Bearer realm="${url.origin}/token",service="${service}"`;
+      const scope = tokens.scope === undefined ? "" : `,scope="${tokens.scope}"`;
+      const challenge = `Basic realm="no", Bearer realm="${url.origin}/token?a=b",service="a \\"service\\""${scope}`;
       return void response.writeHead(401, { "WWW-Authenticate": challenge }).end();
     }
     requests.push(`${method} ${url.pathname}`);
@@ -149,7 +170,7 @@ export async function fakeRegistry(behaviour: RegistryBehaviour = {}): Promise<F
     host: `127.0.0.1:${address.port}`,
     port: address.port,
     requests,
-    scopes,
+    tokens: asked,
     get largeUploads() {
       return largeUploads;
     },
@@ -162,31 +183,6 @@ export async function fakeRegistry(behaviour: RegistryBehaviour = {}): Promise<F
       await closed.promise;
     },
   };
-}
-
-/**
- * Pulls from a registry at `address` that sends the client to another server on 127.0.0.1: by a redirect, or for a
- * token. A look-up of names in place of the system's gives the registry its address.
- */
-export async function pullFromLeading(
-  store: ModelStore,
-  address: string,
-  lead: "redirect" | "realm",
-): Promise<{ readonly message: string; readonly reached: number }> {
-  await using inner = await fakeRegistry();
-  const target = `http://${inner.host}/x`;
-  const headers = lead === "redirect" ? { Location: target } : { "WWW-Authenticate": `Bearer realm="${target}"` };
-  await using outer = await fakeRegistry({ always: { status: lead === "redirect" ? 307 : 401, headers } });
-  const registry = new Registry({
-    remote: parseRemoteReference(`localhost:${outer.port}/digits:v1`),
-    actions: "pull",
-    isPlain: true,
-    env: { HOME: "/nonexistent" },
-    signal: new AbortController().signal,
-    resolver: async (name) => (name === "localhost" ? [address] : ["10.0.0.7"]),
-  });
-  const message = await failure(pull({ registry, store, repository: "digits", tags: ["v1"] }));
-  return { message, reached: inner.requests.length };
 }
 
 function refuse(response: ServerResponse, status: number, code: string, message: string): void {

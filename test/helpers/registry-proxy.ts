@@ -1,12 +1,5 @@
 /** A proxy before a registry. It injects network faults and wrong answers. */
-import {
-  type ClientRequest,
-  createServer,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  request,
-  type ServerResponse,
-} from "node:http";
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, request, type ServerResponse } from "node:http";
 
 export interface SeenRequest {
   readonly method: string;
@@ -21,8 +14,6 @@ export type Trick =
   | { readonly status: number; readonly headers?: Readonly<Record<string, string>>; readonly body?: string }
   /** Sends this number of bytes of the answer's body, and closes the connection once `taken` has resolved. */
   | { readonly cutAnswerAfter: number; taken(): Promise<void> }
-  /** Closes the connection once the registry has received this number of bytes of the request's body. */
-  | { readonly cutRequestAfter: number }
   /** The registry handles the request, but the client gets no answer. */
   | { readonly dropAnswer: true }
   /** Replaces the body of the answer by another of the same length. */
@@ -81,7 +72,7 @@ function serve(port: number, incoming: IncomingMessage, outgoing: ServerResponse
   const upstream = request(
     { host: "127.0.0.1", port, method: incoming.method, path: incoming.url, headers },
     (answer) => {
-      if (trick && ("dropAnswer" in trick || "cutRequestAfter" in trick)) incoming.socket.destroy();
+      if (trick && "dropAnswer" in trick) incoming.socket.destroy();
       else if (trick && "change" in trick) void changed(answer, outgoing, trick.change);
       else if (trick && "cutAnswerAfter" in trick) {
         void begin(answer, outgoing, trick.cutAnswerAfter)
@@ -96,21 +87,7 @@ function serve(port: number, incoming: IncomingMessage, outgoing: ServerResponse
     },
   );
   upstream.on("error", () => incoming.socket.destroy());
-  if (trick && "cutRequestAfter" in trick) void cutRequest(incoming, upstream, trick.cutRequestAfter);
-  else incoming.pipe(upstream);
-}
-
-async function cutRequest(incoming: IncomingMessage, upstream: ClientRequest, bytes: number): Promise<void> {
-  let left = bytes;
-  for await (const chunk of incoming.iterator({ destroyOnReturn: false })) {
-    const part: Buffer = chunk.subarray(0, left);
-    left -= part.length;
-    await new Promise<void>((resolve) => upstream.write(part, () => resolve()));
-    if (left === 0) break;
-  }
-  // Closes the connection to the registry now. The registry answers only after the whole request, so it never
-  // answers.
-  upstream.socket?.end();
+  incoming.pipe(upstream);
 }
 
 async function changed(answer: IncomingMessage, outgoing: ServerResponse, change: (body: Buffer) => Buffer) {

@@ -1,5 +1,4 @@
 /** A registry on a free loopback port: Debian's docker-registry, the reference implementation. */
-import { join } from "node:path";
 import { matchIn } from "./child-output.ts";
 import { debianTool } from "./debian-tools.ts";
 import { tempDir } from "./temp-dir.ts";
@@ -11,8 +10,6 @@ export interface TestRegistry extends AsyncDisposable {
   /** `127.0.0.1:PORT`, as references name the registry. */
   readonly host: string;
   readonly port: number;
-  /** Path of the file with a blob's bytes, in the registry's folder. */
-  blobPath(digest: string): string;
 }
 
 export interface TestRegistryOptions {
@@ -60,10 +57,6 @@ export async function startRegistry(options: TestRegistryOptions = {}): Promise<
   return {
     host: `127.0.0.1:${port}`,
     port: Number(port),
-    blobPath: (digest) => {
-      const hex = digest.slice("sha256:".length);
-      return join(dir.path, "data/docker/registry/v2/blobs/sha256", hex.slice(0, 2), hex, "data");
-    },
     async [Symbol.asyncDispose]() {
       child.kill("SIGKILL");
       await child.exited;

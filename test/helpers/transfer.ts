@@ -1,4 +1,6 @@
 /** Pushes and pulls models in the test's process, with short delays before retries. */
+
+import type { Resolver } from "../../src/machine/network/name-resolver.ts";
 import { type PullResult, pull } from "../../src/package/registry/pull.ts";
 import { type PushResult, push } from "../../src/package/registry/push.ts";
 import { Registry } from "../../src/package/registry/registry.ts";
@@ -15,6 +17,9 @@ export interface TransferOptions {
   /** Whether to use HTTP without TLS; default true. */
   readonly isPlain?: boolean;
   readonly onProgress?: (progress: ReceiveProgress) => void;
+  /** The host to which requests go in place of the reference's host. */
+  readonly apiHost?: string;
+  readonly resolver?: Resolver;
 }
 
 /** Pulls `HOST/repo:tag` into the store, as `digits:tag`. */
@@ -59,8 +64,8 @@ export function putModel(store: ModelStore, name: string, weightBytes = 1000): P
   return store.put({ repository: "digits", tags: ["v1"], config, layers: modelLayers(name, weights) });
 }
 
-function common(options: TransferOptions) {
+function common({ onProgress: _, ...options }: TransferOptions) {
   const { env = {}, signal = new AbortController().signal, isPlain = true, silenceMs = 60_000 } = options;
   // A home folder that does not exist hides the machine's registry credentials.
-  return { isPlain, env: { HOME: "/nonexistent", ...env }, signal, retryDelayMs: 1, silenceMs };
+  return { ...options, isPlain, env: { HOME: "/nonexistent", ...env }, signal, retryDelayMs: 1, silenceMs };
 }
