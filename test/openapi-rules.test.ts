@@ -120,14 +120,13 @@ test.each(documents)(
   },
 );
 
-test("only a server with a secret for webhooks declares their headers, and none declares Content-Encoding, which clients do not set by hand", () => {
+test("only a server with a secret for webhooks declares their header, and none declares Content-Encoding, which clients do not set by hand", () => {
   const headersOf = (document: Document) =>
     operationsOf(document).flatMap(({ parameters = [] }) =>
       parameters.flatMap((parameter) => ("name" in parameter ? [parameter.name] : [])),
     );
-  const hooks = ["Webhook-URL", "Webhook-Events"];
-  expect(headersOf(documentFor(digits, { hasWebhooks: true }))).toEqual(expect.arrayContaining(hooks));
-  for (const name of [...hooks, "Content-Encoding"]) expect(headersOf(documentFor(digits))).not.toContain(name);
+  expect(headersOf(documentFor(digits, { hasWebhooks: true }))).toContain("Webhook-URL");
+  for (const name of ["Webhook-URL", "Content-Encoding"]) expect(headersOf(documentFor(digits))).not.toContain(name);
 });
 
 test("a prediction in the document has the members of its status", () => {

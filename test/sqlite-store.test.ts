@@ -218,7 +218,7 @@ describe("the outcome of a client that waited", () => {
 
 test("the webhook of a prediction is there for the next process, before and after the end, until it is removed", async () => {
   await using dir = await tempDir();
-  const webhook = { url: "https://example.org/", events: ["completed" as const] };
+  const webhook = { url: "https://example.org/" };
   const store = await open(dir);
   await Promise.all(["a1", "a2", "a3"].map((id) => store.accept(requestOf(id, { webhook }))));
   for (const id of ["a1", "a2"]) store.finish(endOf(id), true);

@@ -85,7 +85,7 @@ test("new webhooks are refused while undelivered ones use all memory for webhook
   await using to = receiver(() => answer.promise);
   const memory = new MemoryAccount({ maxBytes: 100_000 });
   using sending = sendingTo({ memory });
-  const webhook = { url: to.url(), events: ["completed" as const] };
+  const webhook = { url: to.url() };
   const live = livePrediction();
   live.finish({ status: "success", members: '"outputs":[1]' });
   const webhooks = new Webhooks({

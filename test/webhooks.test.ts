@@ -3,14 +3,12 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
 import { GuardedRequests } from "../src/machine/network/guarded-requests.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
-import { Progress } from "../src/predictions/webhooks/progress.ts";
 import { WebhookSender } from "../src/predictions/webhooks/webhook-sender.ts";
 import type { ServeConfig } from "../src/server/config.ts";
 import { clientOf } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
-import { livePrediction } from "./helpers/live.ts";
 import { receiver, secret } from "./helpers/receiver.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer } from "./helpers/server.ts";
@@ -30,10 +28,7 @@ beforeAll(async () => {
 /** Resolves once no message waits to be sent, so that the receiver can be closed. */
 const quiet = () => until(async () => (await client.metric("sconce_waiting_webhooks")) === 0);
 
-const told = (url: string, events?: string) => ({
-  "Webhook-URL": url,
-  ...(events === undefined ? {} : { "Webhook-Events": events }),
-});
+const told = (url: string) => ({ "Webhook-URL": url });
 
 describe("the end of a prediction", () => {
   test("is sent as in the answer to GET, and signed as in Standard Webhooks", async () => {
@@ -195,96 +190,12 @@ describe("after a restart", () => {
   });
 });
 
-describe("progress before the end", () => {
-  test("is sent as the client requested, in order, with the end last", async () => {
-    await using stage = await store.serve("stage", signing);
-    await using to = receiver();
-    await using gate = hold();
-    const response = await stage.client.fetch("/demo", {
-      method: "POST",
-      headers: { "Content-Type": "application/json", ...told(to.url(), "start, log, completed") },
-      body: JSON.stringify([{ x: 1 }, { x: 2, before: gate.url("a") }]),
-    });
-    expect(response.status).toBe(200);
-    await gate.arrived("a");
-    const [start, log] = await to.until(2);
-    expect([start?.type, log?.type]).toEqual(["demo.start", "demo.log"]);
-    expect(log?.data).toMatchObject({ status: "running", logs: expect.stringContaining("begin 2") });
-    gate.release("a");
-    const messages = await to.until(3);
-    const end = messages.at(-1);
-    expect(end?.type).toBe("demo.completed");
-    expect(end?.data).toMatchObject({ status: "success", demo_outputs: [{ half: 1.5 }, { half: 2.5 }] });
-    expect(new Set(messages.map(({ id }) => id)).size).toBe(messages.length);
-  });
-
-  test("has outputs as they complete, several in a message, each once, and the last before the end", async () => {
-    const first = Promise.withResolvers<Response>();
-    await using to = receiver((_, index) => (index === 0 ? first.promise : new Response()));
-    await using gate = hold();
-    const inputs = [1, 2, 3].map((x) => ({ x, before: gate.url(`${x}`) }));
-    const { prediction_id: id } = await client.create(inputs, told(to.url(), "output, completed"));
-    gate.release("2");
-    const [message] = await to.until(1);
-    expect(message).toMatchObject({
-      type: "prediction.output",
-      data: { prediction_id: id, outputs: [{ index: 1, output: { y: 5 } }] },
-    });
-    gate.release("1");
-    gate.release("3");
-    const ended = await client.end(id);
-    expect(to.received).toHaveLength(1);
-    first.resolve(new Response());
-    const [, last, end] = await to.until(3);
-    expect(last?.data).toMatchObject({ outputs: [{ index: 0 }, { index: 2 }] });
-    expect(end).toMatchObject({ type: "prediction.completed", data: ended });
-    await quiet();
-    expect(to.received).toHaveLength(3);
-  });
-
-  test("is sent in a few messages of limited size, one after another, for any number of outputs", async () => {
-    const live = livePrediction({ count: 10_000 });
-    const outputs = Array.from({ length: 10_000 }, (_, i) => `"${i}${"-".repeat(80)}"`);
-    const messages: string[] = [];
-    let open = 0;
-    const sender: Pick<WebhookSender, "send"> = {
-      async send(_, create) {
-        open += 1;
-        const message = await create();
-        expect(open).toBe(1);
-        open -= 1;
-        if (message !== undefined) messages.push(message.data);
-        return message && { result: "delivered" };
-      },
-    };
-    const webhook = { url: "http://localhost/", events: ["output" as const] };
-    const read = async () => live.record;
-    const progress = new Progress(live, webhook, { sender, json: () => "", read, metrics: { webhook() {} } });
-    for (const [index, output] of outputs.slice(0, 9000).entries()) live.demoOutput(index, output);
-    live.finish({ status: "success", members: `"outputs":[${outputs.join(",")}]` });
-    await progress.ended();
-    const told = messages.flatMap((text) => (JSON.parse(text) as { outputs: { index: number }[] }).outputs);
-    expect(told.map(({ index }) => index)).toEqual(outputs.map((_, i) => i));
-    expect(messages.length).toBeLessThan(6);
-    expect(Math.max(...messages.map(({ length }) => length))).toBeLessThan(500_000);
-  });
-
-  test("is sent alone if the client does not request the end", async () => {
-    await using to = receiver();
-    await client.predict([{ x: 1 }], told(to.url(), "start"));
-    await to.until(1);
-    await quiet();
-    expect(to.received.map(({ type }) => type)).toEqual(["prediction.start"]);
-  });
-});
-
 describe("a request is refused", () => {
   test.each([
     ["Webhook-URL", "no url"],
     ["Webhook-URL", "ftp://example.org/"],
     ["Webhook-URL", "https://user:word@example.org/"],
     ["Webhook-URL", `https://example.org/${"a".repeat(2048)}`],
-    ["Webhook-Events", "completed, done"],
   ])("whose %s is %s", async (name, value) => {
     const problem = await client.refused([{ x: 1 }], { ...told("https://example.org/"), [name]: value });
     expect(problem).toMatchObject({ status: 400, type: "urn:sconce:problem:bad_header" });

@@ -1,5 +1,5 @@
 /** Parses the request headers of predictions: wait, time limit, id and webhook. */
-import { type Webhook, type WebhookEvent, webhookEvents } from "../predictions/webhooks/webhook.ts";
+import type { Webhook } from "../predictions/webhooks/webhook.ts";
 import { ProblemError } from "./problem.ts";
 import type { RequestContext } from "./request.ts";
 
@@ -38,7 +38,7 @@ export function cancelAfterMsOf(header: string | null): number | undefined {
 }
 
 /**
- * Parses `Webhook-URL`, and `Webhook-Events`, a list of `start`, `log`, `output` and `completed`. The default is `completed`.
+ * Parses `Webhook-URL`.
  * @returns undefined without a Webhook-URL
  * @throws ProblemError 400, without the URL in its message, because a URL may contain a secret
  */
@@ -50,19 +50,13 @@ export function webhookOf(headers: Headers): Webhook | undefined {
       `Webhook-URL to be an http or https URL without user and password, of at most ${MAX_WEBHOOK_URL} characters`,
     );
   }
-  const names = (headers.get("webhook-events") ?? "completed").split(",").map((name) => name.trim());
-  if (!names.every(isEvent)) throw badHeader(`Webhook-Events to be some of ${webhookEvents.join(", ")}`);
-  return { url, events: names };
+  return { url };
 }
 
 function isWebhookUrl(text: string): boolean {
   if (text.length > MAX_WEBHOOK_URL || !URL.canParse(text)) return false;
   const { protocol, username, password } = new URL(text);
   return (protocol === "https:" || protocol === "http:") && username === "" && password === "";
-}
-
-function isEvent(name: string): name is WebhookEvent {
-  return webhookEvents.some((known) => known === name);
 }
 
 /** An id that a client chooses for its prediction: long enough to be unique by chance, and without characters that URLs escape. */

@@ -157,7 +157,7 @@ export class LivePredictions {
 
   begin(request: PredictionRequest, beginning: Beginning): LivePrediction {
     const { build, inputs, bytes, charge, deadlineMs = performance.now() + request.timeoutMs } = beginning;
-    const { webhooks, keys, tracing, limits } = this.#options;
+    const { keys, tracing, limits } = this.#options;
     const { flow, pipeline } = build.parts;
     const context = build === this.#build ? this.#context : this.#contextOf(build);
     if (flow === undefined || pipeline === undefined || context === undefined)
@@ -165,7 +165,6 @@ export class LivePredictions {
     build.enter();
     const live = new LivePrediction(request, { bytes, charge, deadlineMs }, context);
     if (beginning.deadlineMs !== undefined) live.storage = "store";
-    if (live.webhook !== undefined) webhooks?.watch(live, live.webhook);
     this.admission.add(live.count, bytes);
     live.key = keys?.ofId(live.id);
     live.span = tracing?.prediction({

@@ -1,7 +1,6 @@
 /** Describes the operations of predictions and demo predictions in the OpenAPI document. */
 import { z } from "@hono/zod-openapi";
 import type { JsonSchema } from "../../base/schemas/json-schema.ts";
-import { webhookEvents } from "../../predictions/webhooks/webhook.ts";
 import { contentEncodings } from "../body-reader.ts";
 import type { ProblemStatus } from "../problem.ts";
 import type { Family } from "../record-json.ts";
@@ -38,8 +37,10 @@ const webhook = {
     .url()
     .max(MAX_WEBHOOK_URL)
     .optional()
-    .openapi({ description: "Receives messages about the prediction", examples: ["https://example.com/webhook"] }),
-  "Webhook-Events": text(`Some of ${webhookEvents.join(", ")}; by default completed`, "start, completed").optional(),
+    .openapi({
+      description: "Receives a message when the prediction has ended",
+      examples: ["https://example.com/webhook"],
+    }),
 };
 const idempotencyKey = z
   .string()

@@ -7,11 +7,6 @@ import type { GuardedRequests } from "../../machine/network/guarded-requests.ts"
 import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { signatures } from "./webhook.ts";
 
-/** Maximum length of the data in a message. Longer data are left out, and the receiver can read them from the server. */
-export const MAX_DATA_LENGTH = 2 ** 20;
-/** JSON member that a message has instead of data that are too long. */
-export const TRUNCATED = '"truncated":true';
-
 export interface WebhookMessage {
   /** Equal in every attempt to send the message. */
   readonly id: string;

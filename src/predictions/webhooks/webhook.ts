@@ -1,13 +1,9 @@
-/** A webhook: a URL that a client names, to which the server sends signed messages about a prediction. */
+/** A webhook: a URL that a client names, to which the server sends a signed message about the end of a prediction. */
 import { createHmac } from "node:crypto";
 import { z } from "zod";
 
-export const webhookEvents = ["start", "log", "output", "completed"] as const;
-export type WebhookEvent = (typeof webhookEvents)[number];
-
 export interface Webhook {
   readonly url: string;
-  readonly events: readonly WebhookEvent[];
 }
 
 export interface WebhookKey {
@@ -40,7 +36,7 @@ export interface Deliverer {
   /** Undelivered webhooks of this process. */
   readonly predictions: readonly WebhookKey[];
   readonly hasRoom: boolean;
-  /** Starts sending the last message of an ended prediction. */
+  /** Starts sending the message of an ended prediction. */
   ended(key: WebhookKey, webhook: Webhook): void;
 }
 

@@ -1,7 +1,4 @@
-/**
- * Sends the webhook messages of predictions. Only the message about the end is sent again after a failure, until the
- * store evicts the prediction.
- */
+/** Sends the webhook messages of ended predictions. After a failure, sends a message again, until the store evicts the prediction. */
 
 import { version } from "../../../package.json";
 import { urlLabel } from "../../author/url-label.ts";
@@ -13,15 +10,16 @@ import { AddressGuard } from "../../machine/network/address-guard.ts";
 import { GuardedRequests } from "../../machine/network/guarded-requests.ts";
 import type { Charge } from "../../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
-import type { LivePrediction } from "../live.ts";
+import type { PredictionMetrics } from "../metrics.ts";
 import { hasEnded, type PredictionRecord } from "../record.ts";
 import type { Store } from "../store.ts";
-import { Progress, type ProgressOptions } from "./progress.ts";
 import type { Deliverer, Webhook, WebhookKey } from "./webhook.ts";
-import { MAX_DATA_LENGTH, TRUNCATED, type WebhookMessage, WebhookSender } from "./webhook-sender.ts";
+import { type WebhookMessage, WebhookSender } from "./webhook-sender.ts";
 
-export interface WebhooksOptions extends Omit<ProgressOptions, "read"> {
+export interface WebhooksOptions {
   readonly sender: WebhookSender;
+  readonly json: (record: PredictionRecord) => string;
+  readonly metrics: Pick<PredictionMetrics, "webhook">;
   readonly store: Pick<Store, "webhooks" | "written" | "read">;
   /** Refuses hosts that webhooks must not reach. @throws SconceError */
   readonly check: (hostname: string) => void;
@@ -30,6 +28,10 @@ export interface WebhooksOptions extends Omit<ProgressOptions, "read"> {
 
 /** If undelivered webhooks take more than this fraction of the memory limit, predictions with webhooks are refused. */
 const MAX_OF_MEMORY = 1 / 16;
+/** Maximum length of the data in a message. Longer data are left out, and the receiver can read them from the server. */
+const MAX_DATA_LENGTH = 2 ** 20;
+/** JSON member that a message has instead of data that are too long. */
+const TRUNCATED = '"truncated":true';
 /** Bytes of memory to count for a webhook in addition to its URL. */
 const WAITING_BYTES = 2000;
 /** Milliseconds before the second attempt. The pause doubles for each further attempt. */
@@ -42,7 +44,7 @@ interface WebhookOptions {
   readonly allowPrivateUrls: boolean;
 }
 
-/** A webhook of an ended prediction, whose last message is not delivered. */
+/** A webhook of an ended prediction, whose message is not delivered. */
 interface Waiting extends WebhookKey {
   readonly webhook: Webhook;
   readonly sinceMs: number;
@@ -73,7 +75,6 @@ export class Webhooks implements Deliverer {
   /** Undelivered webhooks by id and time of creation, in the order in which their predictions ended. */
   readonly #waiting = new Map<string, Waiting>();
   readonly #charge: Charge;
-  readonly #progress = new Map<string, Progress>();
   #isStopped = false;
 
   constructor(options: WebhooksOptions) {
@@ -121,16 +122,7 @@ export class Webhooks implements Deliverer {
       this.ended(key, webhook);
   }
 
-  /** Starts sending messages about a running prediction. */
-  watch(live: LivePrediction, webhook: Webhook): void {
-    if (webhook.events.every((event) => event === "completed")) return;
-    const { id } = live;
-    this.#progress.set(id, new Progress(live, webhook, { ...this.#options, read: (id) => this.#read(id) }));
-    // Deletes the entry when the prediction is over: `ended` is not called if another process ends the prediction.
-    live.onceOver(() => this.#progress.delete(id));
-  }
-
-  /** Starts sending the last message of an ended prediction, which `read` must find. Never throws. */
+  /** Starts sending the message of an ended prediction, which the store has. Never throws. */
   ended({ id, createdAtMs }: WebhookKey, webhook: Webhook): void {
     const key = `${id} ${createdAtMs}`;
     if (this.#waiting.has(key)) return;
@@ -166,9 +158,8 @@ export class Webhooks implements Deliverer {
   async #deliver(waiting: Waiting): Promise<void> {
     const { sender, metrics, store } = this.#options;
     const { id, webhook } = waiting;
-    await this.#progress.get(id)?.ended();
     const receiver = new URL(webhook.url);
-    for (let failures = 0; webhook.events.includes("completed"); failures++) {
+    for (let failures = 0; ; failures++) {
       const sent = await sender.send(receiver, () => this.#message(waiting));
       if (this.#isStopped) return;
       if (sent?.result === "delivered") {
@@ -189,19 +180,11 @@ export class Webhooks implements Deliverer {
     store.webhooks?.remove(waiting);
   }
 
-  /** Reads an ended prediction; undefined if the store has evicted it. */
-  async #read(id: string): Promise<PredictionRecord | undefined> {
-    await this.#options.store.written(id);
-    return this.#options.store.read(id);
-  }
-
-  /**
-   * The last message of a prediction; undefined if the store has evicted the prediction, or a new prediction has its
-   * id.
-   */
-  async #message(waiting: WebhookKey): Promise<WebhookMessage | undefined> {
-    const { id, createdAtMs } = waiting;
-    const record = await this.#read(id);
+  /** The message; undefined if the store has evicted the prediction, or a new prediction has its id. */
+  async #message({ id, createdAtMs }: WebhookKey): Promise<WebhookMessage | undefined> {
+    const { store, json } = this.#options;
+    await store.written(id);
+    const record = await store.read(id);
     if (record?.createdAtMs !== createdAtMs) return undefined;
     if (!hasEnded(record)) throw new Error("it has not ended");
     const { kind, outcome, finishedAtMs } = record;
@@ -211,13 +194,13 @@ export class Webhooks implements Deliverer {
       id: messageId(record),
       type: `${kind}.completed`,
       occurredAtMs: finishedAtMs,
-      data: this.#options.json(shown),
+      data: json(shown),
     };
   }
 }
 
 /**
- * The `webhook-id` of a last message: the same for each attempt and from each server. A client can choose an id again
+ * The `webhook-id` of a message: the same for each attempt and from each server. A client can choose an id again
  * after eviction, or at another model, so a chosen id alone does not identify the message.
  */
 function messageId({ id, digest, createdAtMs }: PredictionRecord): string {
