@@ -24,7 +24,7 @@ if (process.exitCode === 0) {
 }
 
 async function showRequest(port: string): Promise<void> {
-  // With `--help` no server runs, and with `--port 0` the port is unknown. Then no request is shown.
+  // With `--port 0` the port is unknown. Then no request is shown.
   const health = await fetch(`http://localhost:${port}/health/ready`).catch(() => undefined);
   if (!health?.ok) return;
   const input = JSON.stringify([{ image: smallestSample() }]);

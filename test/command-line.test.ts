@@ -57,6 +57,11 @@ describe("a wrong call is refused:", () => {
     ["serve", ["Lab"], ['did you mean "lab"?']],
     ["build", ["no-such-folder"], ["there is no no-such-folder; expected a model's folder, or a file of weights"]],
     ["build", ["--tag"], ["--tag must be NAME, NAME:TAG or :TAG"]],
+    [
+      "build",
+      ["--input", "x=float32[N,4]", "--input", "y=float32[N"],
+      ["--input must be NAME=DTYPE[SIZES]", ', not "y=float32[N"'],
+    ],
     ["build", ["--tag", ":a b"], ['":a b"', "a tag is 1 to 128 of"]],
     ["build", ["-t", "Digits"], ['did you mean "digits"?']],
     ["serve", ["--model=lab"], ["unknown option --model"]],

@@ -41,12 +41,17 @@ describe("a batch fails when predict", () => {
     [
       "gives what is not declared",
       wrong({ y: y(2), n: n(2), z: n(2) }),
-      'run_failed: predict gave a tensor "z", which is not declared (y, n are)',
+      'run_failed: predict gave a tensor "z", which is not declared (declared: y, n)',
     ],
     [
       "gives a list of numbers",
       wrong({ y: [1, 2], n: n(2) }),
-      'run_failed: predict gave no tensor as "y"; make one with tensor(data, shape)',
+      'run_failed: predict gave a list of 2 as "y"; make a tensor with tensor(data, shape)',
+    ],
+    [
+      "gives the dict of a session",
+      wrong({ y: { out: y(2), aux: 1 }, n: n(2) }),
+      'run_failed: predict gave an object with "out", "aux" as "y"; return a tensor of it, as its "out"',
     ],
     [
       "gives a row too few",

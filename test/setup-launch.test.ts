@@ -4,6 +4,7 @@ import { afterEach, expect, test } from "bun:test";
 import {
   chmodSync,
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -73,6 +74,16 @@ done`,
   fakeBun(join(checkout, ".sconce", "bun"), "1.4.5", "$(command -v bun)");
   const third = await run(["/bin/sh", "scripts/bun"], { cwd: checkout, path });
   expect(third.output).toBe(`${realpathSync(checkout)}/.sconce/bun/bun:\n`);
+});
+
+test.each(["--help", "-h"])("`npm start -- %s` prints help without Bun, npm and a set-up", async (flag) => {
+  const checkout = copy();
+  const { code, output } = await run(["/bin/sh", "scripts/run", "scripts/start.ts", flag], {
+    cwd: checkout,
+    path: folder(),
+  });
+  expect({ code, output }).toEqual({ code: 0, output: expect.stringContaining("USAGE npm start -- [OPTIONS]") });
+  expect(existsSync(join(checkout, ".sconce"))).toBe(false);
 });
 
 test("sconce runs through a symbolic link from any folder, and keeps folder, arguments and exit code", async () => {

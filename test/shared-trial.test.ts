@@ -7,6 +7,7 @@ import { cliHere } from "./helpers/command-here.ts";
 import { mistakes } from "./helpers/exports.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
+import { modelFolder } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
 
@@ -88,6 +89,15 @@ test("a program that changes its buffers is refused by both, and never compared 
     { mistake: "training mode, or random outputs", message: expect.stringContaining(message) },
   ]);
   expect(checked.reference).toMatchObject({ compared: 0, missing: "the outputs change from run to run" });
+});
+
+test("build says of TorchScript that only exported programs are compared with PyTorch", async () => {
+  const { code, stderr } = await cliHere(["build", modelFolder("meter")], { env: env() });
+  const reason = "only exported programs (torch.export.save) are compared, and meter.pt is none";
+  expect({ code, stderr }).toEqual({
+    code: 0,
+    stderr: expect.stringContaining(`The outputs are not compared with PyTorch: ${reason}\n`),
+  });
 });
 
 test("build names check, which proposes a batch size, for a weights file whose batch size nobody has chosen", async () => {

@@ -36,7 +36,7 @@ export async function checkedOutputs(
   if (typeof given !== "object" || given === null) throw unfit("nothing; return { name: tensor(…) }");
   for (const name of Object.keys(given)) {
     if (!Object.hasOwn(specs, name)) {
-      throw unfit(`a tensor "${name}", which is not declared (${Object.keys(specs).join(", ")} are)`);
+      throw unfit(`a tensor "${name}", which is not declared (declared: ${Object.keys(specs).join(", ")})`);
     }
   }
   const byName = new Map<string, unknown>(Object.entries(given));
@@ -44,7 +44,7 @@ export async function checkedOutputs(
     const output = byName.get(name);
     if (output === undefined) throw unfit(`no tensor "${name}"`);
     if (output instanceof Promise) throw unfit(`a promise as "${name}": await the call that makes it`);
-    if (!isTensor(output)) throw unfit(`no tensor as "${name}"; make one with tensor(data, shape)`);
+    if (!isTensor(output)) throw unfit(`${otherThanTensor(output)} as "${name}"; ${fixOf(output)}`);
     const dims = rows === undefined ? spec.dims : [rows, ...spec.dims];
     if (!fits(spec, dims, output)) {
       const { dtype, shape } = output;
@@ -62,6 +62,23 @@ export async function checkedOutputs(
 async function owned(output: Tensor, mayTake: boolean): Promise<Tensor> {
   if (output instanceof NativeTensor) return mayTake && output.isTemporary ? output.take() : output.copy();
   return copied([output])[0] ?? output;
+}
+
+/** A value that is no tensor, in words, such as the dict that a session has returned. */
+function otherThanTensor(value: unknown): string {
+  if (Array.isArray(value)) return `a list of ${value.length}`;
+  if (typeof value !== "object" || value === null) return `${value}`;
+  return `an object with ${
+    Object.keys(value)
+      .map((key) => `"${key}"`)
+      .join(", ") || "no fields"
+  }`;
+}
+
+function fixOf(value: unknown): string {
+  const found =
+    typeof value === "object" && value !== null ? Object.entries(value).find(([, each]) => isTensor(each)) : undefined;
+  return found === undefined ? "make a tensor with tensor(data, shape)" : `return a tensor of it, as its "${found[0]}"`;
 }
 
 function isTensor(value: unknown): value is Tensor {

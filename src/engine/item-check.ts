@@ -69,7 +69,7 @@ export function itemCheck(specs: TensorSpecs): (given: Readonly<Record<string, T
       throw invalid("preprocess gave no tensors; return { name: tensor(…) }");
     for (const name in given) {
       if (!names.has(name))
-        throw invalid(`preprocess gave a tensor "${name}", which is not declared (${[...names].join(", ")} are)`);
+        throw invalid(`preprocess gave a tensor "${name}", which is not declared (declared: ${[...names].join(", ")})`);
     }
     const sizes = hasNames ? { free: new Map<string, number>(), padded: new Map<string, number>() } : undefined;
     const tensors: Tensor[] = [];

@@ -242,8 +242,10 @@ class Stages {
     const compared = new ComparedReference();
     for (const [name, file] of Object.entries(this.#source.model.weights)) {
       const [path, calls] = [this.#programOf(file), this.#calls.get(name)];
-      if (path === undefined || calls === undefined)
-        compared.missing ??= `the example calls no forward of ${file} as an exported program`;
+      if (path === undefined)
+        compared.missing ??= `only exported programs (torch.export.save) are compared, and ${file} is none`;
+      else if (calls === undefined)
+        compared.missing ??= `the example makes no call of forward of ${file} in which all arguments and results are tensors`;
       else await slowStep("Comparing with PyTorch", compared.add(path, calls));
     }
     this.#settle(compared);

@@ -212,10 +212,16 @@ function readOption(
   const origin = flag !== undefined ? `--${flagName(key)}` : (variable ?? entry?.origin ?? "");
   const { success, data, error } = option.parse.safeParse(text);
   if (success) return data;
-  const shown = option.isSecret ? `a text of ${text.length} characters` : JSON.stringify(text);
+  const wrong = option.isList ? valueAt(text, error.issues[0]?.path[0]) : text;
+  const shown = option.isSecret ? `a text of ${wrong.length} characters` : JSON.stringify(wrong);
   const name = origin === entry?.origin ? `${origin}: ${flagName(key)}` : origin;
   onFault(`${name} ${error.issues[0]?.message ?? "is malformed"}, not ${shown}`);
   return option.default;
+}
+
+/** The value at an index of a list option's text. */
+function valueAt(text: string, index: PropertyKey | undefined): string {
+  return text.split("\n")[Number(index)] ?? text;
 }
 
 /**
