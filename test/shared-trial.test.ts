@@ -92,7 +92,7 @@ test("a program that changes its buffers is refused by both, and never compared 
 });
 
 test("build says of TorchScript that only exported programs are compared with PyTorch", async () => {
-  const { code, stderr } = await cliHere(["build", modelFolder("meter")], { env: env() });
+  const { code, stderr } = await cliHere(["build", modelFolder("meter"), "--compare"], { env: env() });
   const reason = "only exported programs (torch.export.save) are compared, and meter.pt is none";
   expect({ code, stderr }).toEqual({
     code: 0,
