@@ -58,7 +58,7 @@ const paths = () => {
   const id = prediction.prediction_id;
   const guarded = [
     ["/", "/examples", "/openapi.json", "/metrics", "/predictions", `/predictions/${id}`],
-    [`/predictions/${id}/events`, `/predictions/${id}/outputs/0`, `/predictions/${id}/cancel`, `/demo/${id}`],
+    [`/predictions/${id}/events`, `/predictions/${id}/cancel`, `/demo/${id}`],
     ["/v2", "/v2/models/lab", "/v2/models/lab/config", "/v2/models/guess"],
     ["/v2/repository/index", "/v1/models", "/v1/models/lab", "/v1/embeddings", "/mcp", "/classify"],
     [
@@ -309,7 +309,6 @@ describe("with the key of another client", () => {
         for (const [method, end] of [
           ["GET", ""],
           ["GET", "/events"],
-          ["GET", "/outputs/0"],
           ["POST", "/cancel"],
         ] as const) {
           const { status, text } = await send(`${method} ${path}${end}`, [`Authorization: Bearer ${other.secret}`]);

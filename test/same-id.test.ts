@@ -10,7 +10,7 @@ import { receiver, secret } from "./helpers/receiver.ts";
 import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-/** Repeats the letter of the input: as text, and as a large and a small file. */
+/** Repeats the letter of the input: as text, and as a large file. */
 const model = modelText({
   name: '"letters"',
   input: "z.object({ letter: z.string(), length: z.int().default(0), before: z.url().optional() })",
@@ -19,11 +19,10 @@ const model = modelText({
     if (before !== undefined) await fetch(before);
     return { x: tensor(Float32Array.of(1), []), steps: tensor(BigInt64Array.of(0n), []) };
   }`,
-  output: "z.object({ text: z.string(), large: z.string(), small: z.string() })",
+  output: "z.object({ text: z.string(), large: z.string() })",
   postprocess: `(_, { input: { letter, length } }) => ({
     text: letter.repeat(10),
     large: "data:text/plain;base64," + btoa(letter.repeat(length)),
-    small: "data:text/plain;base64," + btoa(letter.repeat(1000)),
   })`,
   demo: `{ output: z.object({ file: z.string() }), async predict(inputs, { predict, log }) {
     log(inputs[0].letter.repeat(20));
@@ -97,30 +96,26 @@ test("the routes of this test are all routes with an id", async () => {
     `put ${path}/{${id}}`,
     `get ${path}/{${id}}`,
     `get ${path}/{${id}}/events`,
-    `get ${path}/{${id}}/outputs/{index}/{field}`,
     `post ${path}/{${id}}/cancel`,
   ];
   const all = [...read("/predictions", "prediction_id"), ...read("/demo", "demo_id")];
-  expect(found.toSorted()).toEqual([...all, "get /demo/{demo_id}/demo_outputs/{index}/{field}"].toSorted());
+  expect(found.toSorted()).toEqual(all.toSorted());
 });
 
 describe.each(paths)("at %s, two clients with one id", (path) => {
   const id = `same-id-for-both-${path.slice(1)}`;
 
-  test("get their own prediction, events and files, also while the other client reads", async () => {
+  test("get their own prediction and events, also while the other client reads", async () => {
     for (const letter of letters) {
       const answer = await send(letter, "PUT", `${path}/${id}`, { length: LENGTH }, { Prefer: "wait" });
       expect(answer.status).toBe(200);
       expectOwn(letter, await answer.text());
     }
-    const lists =
-      path === "/demo" ? ["outputs/0/large", "outputs/0/small", "demo_outputs/0/file"] : ["outputs/0/large"];
     const requests: readonly [string, Record<string, string>][] = [
       [`${path}/${id}`, {}],
       [`${path}/${id}`, { Prefer: "wait" }],
       [`${path}/${id}`, { Accept: "text/event-stream" }],
       [`${path}/${id}/events`, {}],
-      ...[...lists, "outputs/0/small"].map((list): [string, Record<string, string>] => [`${path}/${id}/${list}`, {}]),
     ];
     for (const [to, headers] of requests) {
       for (const [first, second] of [letters, letters.toReversed() as [Letter, Letter]]) {

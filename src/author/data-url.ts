@@ -7,8 +7,6 @@ export interface DecodedData {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** Media type in lower case, without parameters; `text/plain` if the URI has none. */
   readonly mediaType: string;
-  /** Parameters of the media type, e.g. `;charset=utf-8`. */
-  readonly parameters: string;
 }
 
 const maxHeadLength = 1024;
@@ -42,11 +40,11 @@ export function isDataUrl(url: string): boolean {
  * @throws SconceError `file_invalid`, `file_too_large`
  */
 export function decodeDataUrl(uri: string, maxBytes: number): DecodedData {
-  const { isBase64, mediaType, parameters, content } = partsOf(uri);
+  const { isBase64, mediaType, content } = partsOf(uri);
   if (!isBase64 && content.length / 3 > maxBytes) throw tooLarge(uri, maxBytes);
   const bytes = isBase64 ? decodeBase64(uri, content, maxBytes) : unescapePercent(uri, content);
   if (bytes.length > maxBytes) throw tooLarge(uri, maxBytes);
-  return { bytes, mediaType, parameters };
+  return { bytes, mediaType };
 }
 
 function partsOf(uri: string) {
@@ -54,12 +52,12 @@ function partsOf(uri: string) {
   if (comma < 0) throw malformed(uri, "there is no comma between the media type and the content");
   const head = uri.slice("data:".length, comma);
   const isBase64 = /;\s*base64\s*$/i.test(head);
-  const { essence, parameters } = mediaTypeOf(head);
+  const { essence } = mediaTypeOf(head);
   const mediaType = essence || "text/plain";
   if (!isEssence(mediaType)) throw malformed(uri, `${JSON.stringify(mediaType)} is not a media type`);
   const content = uri.slice(comma + 1);
   if (content.includes("#")) throw malformed(uri, "it has a '#', which is written %23");
-  return { isBase64, mediaType, parameters, content };
+  return { isBase64, mediaType, content };
 }
 
 function decodeBase64(uri: string, content: string, maxBytes: number): Uint8Array<ArrayBuffer> {

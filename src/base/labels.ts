@@ -49,7 +49,6 @@ export const refusals = {
   host: 403,
   path: 404,
   prediction: 404,
-  file: 404,
   method: 405,
   slow: 408,
   // Refused: the server cannot reload its models now.
@@ -155,12 +154,10 @@ export const routes = {
   "/predictions": [200, 400, 403, 408, 413, 415, 422, 429, 503],
   "/predictions/{id}": [200, 400, 403, 404, 408, 413, 415, 422, 429, 503],
   "/predictions/{id}/events": [200, 204, 404],
-  "/predictions/{id}/outputs": [200, 404],
   "/predictions/{id}/cancel": [200, 403, 404],
   "/demo": [200, 400, 403, 408, 413, 415, 422, 429, 503],
   "/demo/{id}": [200, 400, 403, 404, 408, 413, 415, 422, 429, 503],
   "/demo/{id}/events": [200, 204, 404],
-  "/demo/{id}/outputs": [200, 404],
   "/demo/{id}/cancel": [200, 403, 404],
   "/examples": [200],
   "/docs": [200],
@@ -193,8 +190,8 @@ export type Route = keyof typeof routes;
 export function routeOf(path: string): Route {
   const known = byPath.get(path);
   if (known !== undefined) return known;
-  const match = /^(\/predictions|\/demo)\/[^/]+(\/cancel$|\/events$|(?:\/(?:demo_)?(outputs))\/.*|$)/.exec(path);
-  if (match !== null) return byPath.get(`${match[1]}/{id}${match[3] === undefined ? match[2] : "/outputs"}`) ?? "other";
+  const match = /^(\/predictions|\/demo)\/[^/]+(\/cancel$|\/events$|$)/.exec(path);
+  if (match !== null) return byPath.get(`${match[1]}/{id}${match[2]}`) ?? "other";
   const v2 = /^\/v2\/models\/.+?(?:\/versions\/[^/]+)?(\/(?:ready|config|stats|infer)|)$/.exec(path);
   if (v2 !== null) return byPath.get(`/v2/models/{model}${v2[1]}`) ?? "other";
   if (path.startsWith("/v2/repository/models/")) return "/v2/repository/models/{model}";

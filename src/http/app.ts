@@ -18,7 +18,6 @@ import { addDocsPage, addDocument, addFavicon } from "./routes/docs.ts";
 import { healthRoutes, metricsRoute } from "./routes/health.ts";
 import { modelRoutes } from "./routes/model.ts";
 import { modelsRoute, unknownName } from "./routes/models.ts";
-import { outputFileRoutes } from "./routes/output-files.ts";
 import { type PredictionRoutes, predictionRoutes } from "./routes/predictions.ts";
 import type { ServedNames } from "./served-model.ts";
 
@@ -110,13 +109,11 @@ type RouteOptions = PredictionRoutes & Pick<AppOptions, "names" | "keys" | "life
 export function routesOf(options: RouteOptions): Route[] {
   const { names, config, lifecycle, otherFronts } = options;
   const hasKeys = options.keys !== undefined;
-  // Every front reads the queue, so no front forwards a request to another.
-  const ofPredictions = { ...options, otherFronts: options.isQueued ? undefined : otherFronts };
   return [
     ...modelRoutes,
     ...(config.api.includes("page") ? [pageRoute({ hasKeys, lifecycle })] : []),
-    ...predictionRoutes(ofPredictions),
-    ...outputFileRoutes(ofPredictions),
+    // Every front reads the queue, so no front forwards a request to another.
+    ...predictionRoutes({ ...options, otherFronts: options.isQueued ? undefined : otherFronts }),
     modelsRoute(names, config),
     ...healthRoutes(lifecycle),
     metricsRoute(options.allMetrics, otherFronts),

@@ -26,7 +26,6 @@ const refusalOfCode = {
   host_refused: "host",
   not_found: "path",
   prediction_not_found: "prediction",
-  file_not_found: "file",
   method_not_allowed: "method",
   body_too_large: "size",
   body_too_slow: "slow",

@@ -10,8 +10,6 @@ export interface Family {
   readonly idName: "prediction_id" | "demo_id";
   /** Prefix of operation ids and component names in the OpenAPI document. */
   readonly name: "Prediction" | "DemoPrediction";
-  /** Names of the JSON members that have lists of outputs. */
-  readonly lists: readonly ("outputs" | "demo_outputs")[];
   readonly tag: string;
   readonly tagDescription: string;
   readonly noun: string;
@@ -22,7 +20,6 @@ const prediction: Family = {
   path: "/predictions",
   idName: "prediction_id",
   name: "Prediction",
-  lists: ["outputs"],
   tag: "Predictions",
   tagDescription: "Outputs of the model for a list of inputs",
   noun: "prediction",
@@ -32,7 +29,6 @@ const demo: Family = {
   path: "/demo",
   idName: "demo_id",
   name: "DemoPrediction",
-  lists: ["outputs", "demo_outputs"],
   tag: "Demo",
   tagDescription: "Predictions that also have the outputs and the logs of the model's demo",
   noun: "demo prediction",

@@ -4,16 +4,13 @@ import type { Facts, Operation } from "./openapi/operation.ts";
 
 export interface Route {
   readonly method: "get" | "post" | "put";
-  /** The path with its parameters as OpenAPI writes them, such as `/demo/{demo_id}`. */
+  /** The path with its parameters as OpenAPI writes them, such as `/demo/{demo_id}`. Hono matches `/demo/:demo_id`. */
   readonly path: string;
-  /** The path as the router matches it. Default: `path` with `:demo_id` in place of `{demo_id}`. */
-  readonly match?: string;
   readonly answer: (c: Context) => Response | Promise<Response>;
   /** Describes the route for the document of a model; undefined if the document leaves it out. */
   readonly describe: (facts: Facts) => Operation | undefined;
 }
 
 export function addRoutes(app: Hono, routes: readonly Route[]): void {
-  for (const { method, path, match = path.replaceAll(/\{(\w+)\}/g, ":$1"), answer } of routes)
-    app[method](match, answer);
+  for (const { method, path, answer } of routes) app[method](path.replaceAll(/\{(\w+)\}/g, ":$1"), answer);
 }

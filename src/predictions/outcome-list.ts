@@ -8,18 +8,17 @@ const [inString, around, deep] = [/["\\]/g, /["[\]{},:]/g, /["[\]{}]/g];
 /**
  * The elements of the list `name`, as JSON.
  * @param members JSON members without spaces, as JSON.stringify() writes them
- * @param only index of the only element that the caller needs; other elements become empty texts
  * @returns undefined if there is no such list
  */
-export function listIn(members: Text, name: string, only?: number): string[] | undefined {
+export function listIn(members: Text, name: string): string[] | undefined {
   const elements: string[] = [];
   let [depth, isString, isList] = [0, false, false];
   // The current member name or list element: `started` has its text from earlier pieces, `from` is its start in this
   // piece.
   let [started, from] = ["", 0];
   let [piece, at] = ["", 0];
-  const isWanted = () => depth === 0 || (isList && (only ?? elements.length) === elements.length);
-  /** Ends the current member name or list element and returns it; "" if the caller does not need it. */
+  const isWanted = () => depth === 0 || isList;
+  /** Ends the current member name or list element and returns it; "" outside the list. */
   const take = () => {
     const text = isWanted() ? started + piece.slice(from, at - 1) : "";
     [started, from] = ["", at];

@@ -67,17 +67,13 @@ export class ApiDocument {
     );
   }
 
-  /**
-   * Sends the documented request, with ids of earlier predictions. @returns how the answer differs from the document;
-   * undefined if a path parameter has no value
-   */
-  async faultsOf({ path, method, operation, mediaType }: Asked): Promise<string[] | undefined> {
+  /** Sends the documented request, with ids of earlier predictions. @returns how the answer differs from the document */
+  async faultsOf({ path, method, operation, mediaType }: Asked): Promise<string[]> {
     const headers = new Headers();
     let url = path;
     for (const { name, in: place, schema } of operation.parameters) {
       const value = schema.example ?? this.#ids.get(name);
       if (place === "header" && value !== undefined) headers.set(name, String(value));
-      if (place === "path" && value === undefined) return undefined;
       if (place === "path") url = url.replace(`{${name}}`, encodeURIComponent(String(value)));
     }
     const body = this.#bodyOf(operation, mediaType);

@@ -207,7 +207,6 @@ const valid: readonly (() => Message)[] = [
     Buffer.from('{"jsonrpc":"2.0","id":1,"method":"ping"}'),
   ),
   message("GET", "/predictions/nobody/events", ["Last-Event-ID: 0:0-0"]),
-  message("GET", "/predictions/nobody/outputs/0/y", ["Range: bytes=0-1", 'If-None-Match: "x"']),
   message("GET", "/openapi.json", ["Accept-Encoding: gzip, br", "traceparent: 00-0-0-01"]),
   message("GET", "/", ["Accept: text/html", "Connection: keep-alive"]),
   message("HEAD", "/health/ready"),

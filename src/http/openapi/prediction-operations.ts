@@ -17,7 +17,7 @@ import { referenceTo } from "./schemas.ts";
 
 const sampleKey = "1c1d1c80-7d3f-4d2e-9f0e-0d1f5b0a4f6e";
 
-export const modelHeader = {
+const modelHeader = {
   "X-Model": text("The build of the model that runs or ran the prediction", "digits:9f86d081884c").optional(),
 };
 const prefer = {
@@ -54,7 +54,7 @@ const eventHeaders = { "Cache-Control": z.literal("no-cache, no-transform"), "X-
 /** The event `part` as the content of a string, since OpenAPI 3.1 has no other way to describe the events of a stream. */
 const partContent: JsonSchema = { contentMediaType: "text/event-stream", contentSchema: referenceTo("PartEvent") };
 
-export function idOf({ idName, path }: Family): z.ZodRawShape {
+function idOf({ idName, path }: Family): z.ZodRawShape {
   return { [idName]: z.string().openapi({ description: `The id from the answer of POST ${path}` }) };
 }
 
