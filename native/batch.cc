@@ -5,6 +5,7 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -104,6 +105,8 @@ c10::Storage BufferPool::take(size_t bytes) {
 
 void BufferPool::give(c10::Storage&& storage) {
   if (!storage || storage.use_count() != 1) return;
+  // use_count() is a relaxed read. The next user of the buffer must come after the thread that dropped its reference.
+  std::atomic_thread_fence(std::memory_order_acquire);
   const size_t bytes = storage.nbytes();
   if (bytes > kMaxBytes) return;
   const std::lock_guard lock(mutex_);

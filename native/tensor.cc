@@ -1,6 +1,7 @@
 #include "tensor.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -38,7 +39,12 @@ std::string names_text(const std::vector<std::string>& names) {
   return out + ')';
 }
 
-bool is_shared(const at::Tensor& tensor) { return tensor.use_count() > 1 || tensor.storage().use_count() > 1; }
+bool is_shared(const at::Tensor& tensor) {
+  const bool shared = tensor.use_count() > 1 || tensor.storage().use_count() > 1;
+  // use_count() is a relaxed read. Writes to the memory must come after the thread that dropped its reference.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return shared;
+}
 
 bool owns_memory(const at::Tensor& tensor) {
   if (is_shared(tensor) || tensor.storage_offset() != 0) return false;

@@ -45,17 +45,18 @@ export class HookCell {
     bytes[HOOK] = hooks.indexOf(hook);
     bytes[LENGTH] = bytes.write(predictionId, ID, "latin1");
     bytes.writeUInt32LE(index, INDEX);
-    bytes[STATE] = 1;
+    // Other processors see the fields before the state.
+    Atomics.store(bytes, STATE, 1);
   }
 
   end(): void {
-    this.#bytes[STATE] = 0;
+    Atomics.store(this.#bytes, STATE, 0);
   }
 
   /** The running call; undefined if none runs. */
   get running(): HookCall | undefined {
     const bytes = this.#bytes;
-    if (bytes[STATE] === 0) return undefined;
+    if (Atomics.load(bytes, STATE) === 0) return undefined;
     return {
       hook: hooks[bytes[HOOK] ?? 0] ?? "preprocess",
       predictionId: bytes.toString("latin1", ID, ID + (bytes[LENGTH] ?? 0)),
