@@ -60,7 +60,7 @@ const rooms: Readonly<Record<string, Room>> = {
   engine: {
     imports: "base author machine engine/batching engine/program engine/native",
     doors: `
-      batching/item-queue batching/latency-target device engine export-mistakes forward-fault hook-fault item-check libtorch-env
+      batching/item-queue batching/latency-target device engine hook-fault item-check libtorch-env
       native/binding open-runners program/program-schema
       program/weights-file remote/engine-server
       remote/frame remote/local-engine remote/remote-engine rows runner warm-up`,
@@ -163,7 +163,7 @@ const rooms: Readonly<Record<string, Room>> = {
   "cli/build": {
     imports: "cli",
     doors: `
-      examination examination-report finding golden-outputs plain/model-folder plain/plain-model plain/tensor-input
+      examination examination-report export-mistakes finding golden-outputs plain/model-folder plain/plain-model plain/tensor-input
       source-model trial-options type-check`,
   },
   // Files directly in `src` may import every room.

@@ -131,21 +131,6 @@ describe("weights whose results do not match the declaration", () => {
   });
 });
 
-/** Files that people mistake for weights, by their first bytes. */
-const mistaken = {
-  "pointer.pt": "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
-  "page.pt": "\n<!DOCTYPE html>\n<html></html>",
-  "net.onnx": Buffer.from("\x08\x09\x12\x07pytorch", "latin1"),
-  "legacy.pt": Buffer.from("\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02ccollections\nOrderedDict\n", "latin1"),
-};
-
-function safetensors(): Buffer {
-  const header = Buffer.from('{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}');
-  const size = Buffer.alloc(8);
-  size.writeBigUInt64LE(BigInt(header.length));
-  return Buffer.concat([size, header, Buffer.alloc(4)]);
-}
-
 describe("weights that cannot be opened", () => {
   const expected =
     "expected an exported program (torch.export.save), an AOTInductor package (aoti_compile_and_package) or a TorchScript file";
@@ -170,31 +155,6 @@ describe("weights that cannot be opened", () => {
     expect(await failure(session("", { path: lying }))).toBe(`weights_invalid: weights "lying.pt2": ${broken}`);
     expect(await failure(session("absent.pt"))).toBe('weights_invalid: weights "absent.pt": there is no such file');
     expect(await failure(session("", { path: dir.path }))).toContain("there is no such file");
-  });
-
-  test("common wrong files are recognized, and the error says how to fix them", async () => {
-    const fix = (text: string) => expect.stringContaining(text);
-    const bytes = { ...mistaken, "numbers.safetensors": safetensors() };
-    for (const [name, content] of Object.entries(bytes)) await writeFile(dir.join(name), content);
-    const told = async (name: string) =>
-      (await failure(session("", { path: dir.join(name) }))).split(": ").slice(2).join(": ");
-    const made = async (name: string) => (await failure(session(name))).split(": ").slice(2).join(": ");
-    const named: Record<string, string> = {
-      "checkpoint.pt": await made("checkpoint.pt"),
-      ...Object.fromEntries(
-        await Promise.all(Object.keys(bytes).map(async (name) => [name, await told(name)] as const)),
-      ),
-    };
-    expect(named).toEqual({
-      "checkpoint.pt": fix(
-        "it is a state dict, numbers without the network; in Python: net.load_state_dict(torch.load(FILE)), ",
-      ),
-      "pointer.pt": "it is a pointer of Git LFS, not the file itself; run: git lfs pull",
-      "page.pt": fix("it is a web page"),
-      "net.onnx": fix("it is an ONNX model"),
-      "legacy.pt": fix("it is a state dict"),
-      "numbers.safetensors": fix("it is a safetensors file"),
-    });
   });
 
   test("an error names forward's arguments if they differ from the declared inputs", async () => {

@@ -4,12 +4,13 @@ import { copyFile, mkdir, readFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { compiledPath, isRefused } from "../src/cli/build/plain/compiled-program.ts";
 import { inputsOfProgram } from "../src/cli/build/plain/exported-program.ts";
+import { runnableWeights } from "../src/cli/build/plain/plain-model.ts";
 import { inputOption } from "../src/cli/build/plain/tensor-input.ts";
 import { Archive } from "../src/engine/program/archive.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
-import { refusal } from "./helpers/failure.ts";
+import { failure, refusal } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { withSource } from "./helpers/rewritten-package.ts";
@@ -179,7 +180,23 @@ test("--input is a name, a dtype and sizes, with the batch first", () => {
   }
 });
 
-test("a file that has weights but no network is recognized, and the error has the Python that exports it", async () => {
+test("a file without a network is recognized, and the error says how to get one", async () => {
+  const header = '{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}';
+  const files: Record<string, [content: string, message: string]> = {
+    "pointer.pt": ["version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "run: git lfs pull"],
+    "page.pt": ["\n<!DOCTYPE html>\n<html></html>", "it is a web page"],
+    "net.onnx": ["\x08\x09\x12\x07pytorch", "it is an ONNX model"],
+    "legacy.pt": ["\x80\x02\x8a\x0al\x19.\x80\x02ccollections\nOrderedDict\n", "it is a state dict"],
+    "numbers.safetensors": [
+      `${String.fromCharCode(header.length)}${"\0".repeat(7)}${header}`,
+      "it is a safetensors file",
+    ],
+  };
+  for (const [name, [content, message]] of Object.entries(files)) {
+    await Bun.write(dir.join(name), Buffer.from(content, "latin1"));
+    expect(await failure(runnableWeights(dir.join(name)))).toStartWith(`weights_invalid: ${name}: `);
+    expect(await failure(runnableWeights(dir.join(name)))).toContain(message);
+  }
   expect(await build(weights.path("checkpoint.pt"))).toMatchObject(refusal(1, "checkpoint.pt: it is a state dict"));
 });
 

@@ -2,7 +2,6 @@
 import { describe, expect, test } from "bun:test";
 import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
 import { SconceError } from "../src/base/errors.ts";
-import { forwardFault } from "../src/engine/forward-fault.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { warmUp } from "../src/engine/warm-up.ts";
 
@@ -87,19 +86,4 @@ test("a batch that would take too long is not tried", async () => {
 test("the largest batch is halved until one fits in memory; if not even one item fits, that is the error", async () => {
   expect(await warmed((size) => size, { maxBatchSize: 48, fits: 13 })).toMatchObject({ maxBatchSize: 12 });
   await expect(warmed((size) => size, { fits: 0 })).rejects.toThrow("too much");
-});
-
-describe("a forward pass that fails", () => {
-  const told = (message: string) =>
-    forwardFault(new SconceError("run_failed", message), { size: 1, worked: 0 }).message;
-
-  test("is reported with the usual cause", () => {
-    expect(told("mat1 and mat2 must have the same dtype, but got Float and Half")).toStartWith(
-      "forward failed: the weights and what they are given have other dtypes: ",
-    );
-    expect(told("Could not run 'aten::empty.memory_format' with arguments from the 'CUDA' backend.")).toStartWith(
-      "forward failed: a device is written into the network ",
-    );
-    expect(told("something else")).toBe("something else");
-  });
 });

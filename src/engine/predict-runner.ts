@@ -38,7 +38,7 @@ export class PredictRunner extends AuthorRunner implements Runner {
       const whole = isInParts(given) ? await this.#inParts(given, items.length, parts) : given;
       return await checkedOutputs(outputs, whole, { hook: "predict", rows: items.length, isLast: true });
     } catch (error) {
-      throw hookError(error, { name: "predict", given: Object.keys(this.#options.inputs) }, "run_failed");
+      throw hookError(error, "predict", "run_failed");
     }
   }
 

@@ -45,13 +45,13 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
       this.tensors.search(state);
       return state;
     } catch (error) {
-      throw hookError(error, { name: "begin", given: names }, "run_failed");
+      throw hookError(error, "begin", "run_failed");
     }
   }
 
   async step(states: readonly unknown[]): Promise<readonly Stepped[]> {
     this.requireOpen();
-    const { steps, inputs } = this.#options;
+    const { steps } = this.#options;
     try {
       const results: unknown = await steps.step(states, this.sessions, this.caller);
       if (!Array.isArray(results) || results.length !== states.length) {
@@ -60,7 +60,7 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
       }
       return await Promise.all(results.map((result: unknown) => this.#stepped(result)));
     } catch (error) {
-      throw hookError(error, { name: "step", given: Object.keys(inputs) }, "run_failed");
+      throw hookError(error, "step", "run_failed");
     }
   }
 

@@ -4,7 +4,6 @@ import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "
 import { hasCode } from "../base/errors.ts";
 import { slowStep } from "../base/slow-step.ts";
 import { availableCores } from "../machine/control-groups.ts";
-import { fixedBatchFault, forwardFault } from "./forward-fault.ts";
 import { copied, itemCheck } from "./item-check.ts";
 import type { Runner } from "./runner.ts";
 
@@ -93,7 +92,6 @@ class Trials {
   readonly #one: readonly Tensor[];
   readonly #now: () => number;
   readonly #everySize: boolean;
-  #worked = 0;
 
   constructor(
     runner: Runner,
@@ -108,7 +106,7 @@ class Trials {
 
   /** Measures one item, and the largest batch that fits into the device's memory, unless that takes too long. */
   async measure(asked: number, enoughMs = Infinity): Promise<Measured> {
-    let itemMs = await this.#time(1, enoughMs).catch((error: unknown) => this.#failedAlone(error, asked));
+    let itemMs = await this.#time(1, enoughMs);
     const forwardMs = new Map([[1, itemMs]]);
     let maxBatchSize = asked;
     let leftMs = WARM_UP_BUDGET_MS;
@@ -130,20 +128,6 @@ class Trials {
       }
     }
     return { maxBatchSize, forwardMs };
-  }
-
-  /**
-   * Runs a full batch after one item has failed. If the batch works, the weights have a fixed batch size, which
-   * libtorch's message does not say.
-   */
-  async #failedAlone(error: unknown, asked: number): Promise<never> {
-    if (asked === 1 || hasCode(error, "out_of_memory")) throw error;
-    const batch = Array<readonly Tensor[]>(asked).fill(this.#one);
-    const works = await this.#runner.run(batch).then(
-      () => true,
-      () => false,
-    );
-    throw works ? fixedBatchFault(error, asked) : error;
   }
 
   /** Doubles the threads while the largest measured batch becomes clearly faster. */
@@ -168,19 +152,15 @@ class Trials {
    */
   async #time(size: number, enoughMs: number): Promise<number> {
     const batch = Array<readonly Tensor[]>(size).fill(this.#one);
-    const worked = this.#worked;
     const doing = `Warming up with ${size === 1 ? "one item" : `a batch of ${size}`}`;
     const started = this.#now();
     let shortest = Infinity;
     for (let i = 0; i < SHORT_RUNS; i++) {
       if (i > 0 && this.#now() - started >= (i < RUNS ? enoughMs : SHORT_RUNS_MS)) break;
       const begin = this.#now();
-      await slowStep(doing, this.#runner.rehearse?.(batch) ?? this.#runner.run(batch)).catch((error: unknown) => {
-        throw forwardFault(error, { size, worked });
-      });
+      await slowStep(doing, this.#runner.rehearse?.(batch) ?? this.#runner.run(batch));
       shortest = Math.min(shortest, this.#now() - begin);
     }
-    this.#worked = Math.max(worked, size);
     return shortest;
   }
 }

@@ -110,7 +110,7 @@ export class ItemPipeline {
       const tensors = this.#hooks.call("preprocess", () => this.#model.preprocess(input, call), call);
       return tensors instanceof Promise ? this.#awaited("preprocess", tensors) : tensors;
     } catch (error) {
-      return this.#rethrow("preprocess", error);
+      throw hookError(error, "preprocess");
     }
   }
 
@@ -122,16 +122,10 @@ export class ItemPipeline {
     try {
       return await given;
     } catch (error) {
-      return this.#rethrow(hook, error);
+      throw hookError(error, hook);
     } finally {
       this.#hooks.ran(hook === "postprocessPart" ? "postprocess" : hook);
     }
-  }
-
-  #rethrow(name: HookName, error: unknown): never {
-    const { inputs, outputs, parts } = this.#model.tensors;
-    const given = { preprocess: inputs, postprocess: outputs, postprocessPart: parts, demo: {} }[name];
-    throw hookError(error, { name, given: Object.keys(given) });
   }
 
   #filesOf(input: unknown): readonly ModelFile[] {
@@ -161,7 +155,7 @@ export class ItemPipeline {
         ? made.then((value) => this.encoder.forText(value, textForm))
         : this.encoder.forText(made, textForm);
     } catch (error) {
-      return this.#rethrow("postprocess", error);
+      throw hookError(error, "postprocess");
     }
   }
 
@@ -172,7 +166,7 @@ export class ItemPipeline {
   async #inParts(generator: InParts, call: InputCall): Promise<unknown> {
     if (this.#model.part === undefined) {
       const message = `postprocess yields parts, but the model declares no part; ${partFix}`;
-      return this.#rethrow("postprocess", new SconceError("item_failed", message));
+      throw hookError(new SconceError("item_failed", message), "postprocess");
     }
     return drained(generator, {
       isOver: () => call.isOver ?? false,
@@ -195,7 +189,7 @@ export class ItemPipeline {
       const fix = schema === undefined ? partFix : "write postprocessPart, which turns the rows of an item into a part";
       const given = typeof predict === "object" ? "step returns a part" : "predict yields rows";
       const message = `${given}, but the model has no ${schema === undefined ? "part" : "postprocessPart"}; ${fix}`;
-      return this.#rethrow("postprocessPart", new SconceError("item_failed", message));
+      throw hookError(new SconceError("item_failed", message), "postprocessPart");
     }
     const facts = { input: call.input, sequence, caller: call };
     const part = await this.#awaited(

@@ -12,7 +12,6 @@ import { withoutUnions } from "../base/schemas/zod-issues.ts";
 import { slowStep } from "../base/slow-step.ts";
 import { LatencyTarget } from "../engine/batching/latency-target.ts";
 import { resolveDevices } from "../engine/device.ts";
-import { loadFault } from "../engine/forward-fault.ts";
 import { torchVersion } from "../engine/native/binding.ts";
 import { batchSizeFor, type OpenOptions, openRunners } from "../engine/open-runners.ts";
 import type { EngineInfo } from "../engine/remote/frame.ts";
@@ -103,10 +102,7 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
   };
 }
 
-/**
- * Opens the runners of a model's weights. @throws SconceError `weights_invalid` with a likely cause, or another error
- * of loading
- */
+/** Opens the runners of a model's weights. @throws SconceError `weights_invalid`, or another error of loading */
 export function openWeights(
   { weights, operators, predict, tensors }: OpenedModel,
   { pathOf, ...where }: Pick<SetUpOptions, "pathOf"> & Pick<OpenOptions, "devices" | "threads" | "instances" | "pack">,
@@ -118,9 +114,7 @@ export function openWeights(
     ...tensors,
     ...where,
   });
-  return slowStep("Loading weights", opening).catch((error: unknown) => {
-    throw loadFault(error);
-  });
+  return slowStep("Loading weights", opening);
 }
 
 /**

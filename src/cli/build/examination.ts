@@ -8,8 +8,6 @@ import { codedError, hasCode, messageOf, SconceError } from "../../base/errors.t
 import { log } from "../../base/log.ts";
 import { slowStep } from "../../base/slow-step.ts";
 import { resolveDevices } from "../../engine/device.ts";
-import { exportMistakes } from "../../engine/export-mistakes.ts";
-import { fixedBatchFault, forwardFault } from "../../engine/forward-fault.ts";
 import { itemCheck } from "../../engine/item-check.ts";
 import { batchSizeFor } from "../../engine/open-runners.ts";
 import { rowParting } from "../../engine/rows.ts";
@@ -23,7 +21,9 @@ import { noSignal, openWeights, prepareExample, runSetup } from "../../pipeline/
 import { batchOf, measureBatches, proposedBatchSize } from "./batch-times.ts";
 import { ComparedReference, compareWithReference, type NamedCall } from "./compared-reference.ts";
 import type { Examination } from "./examination-report.ts";
+import { exportMistakes } from "./export-mistakes.ts";
 import { Findings, findingOf } from "./finding.ts";
+import { fixedBatchFault, forwardFault, loadFault } from "./forward-fault.ts";
 import { peakMemory } from "./peak-memory.ts";
 import { exportedProgram } from "./plain/exported-program.ts";
 import { statedInputs } from "./plain/plain-model.ts";
@@ -104,7 +104,9 @@ class Stages {
     const threads = this.#options.isMeasured ? 1 : availableParallelism();
     const { result: runners, peakBytes } = await peakMemory(() =>
       this.#timed("load weights", () => openWeights({ ...model, predict }, { pathOf, devices, threads, instances: 1 })),
-    );
+    ).catch((error: unknown) => {
+      throw loadFault(error);
+    });
     this.#report.weightsBytes = peakBytes;
     try {
       await this.#timed("setup", () => runSetup(model, pathOf));

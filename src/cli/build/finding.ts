@@ -1,7 +1,7 @@
 /** Faults of a model, which `build` or `check` finds. */
 import type { TensorSpecs } from "../../author/tensor.ts";
 import { codedError, SconceError } from "../../base/errors.ts";
-import { type ExportMistake, mistakeIn } from "../../engine/export-mistakes.ts";
+import { type ExportMistake, mistakeIn } from "./export-mistakes.ts";
 
 export interface Finding {
   /** Name of a known mistake at export; `types` for an error of the type check, `model` for any other fault. */

@@ -1,6 +1,6 @@
 /** Finds mistakes in the batch sizes that weights files state. */
 import { SconceError } from "../../base/errors.ts";
-import { exportMistakes } from "../../engine/export-mistakes.ts";
+import { exportMistakes } from "./export-mistakes.ts";
 import type { Findings } from "./finding.ts";
 import { type FixedBatch, fixedBatchText } from "./plain/tensor-input.ts";
 import type { SourceModel } from "./source-model.ts";

@@ -19,8 +19,6 @@ const HEADER_BYTES = 30;
 /** A 32-bit field with this value has its number in a 64-bit field elsewhere (zip64). */
 const ZIP64 = 0xffffffff;
 
-const PIECE_BYTES = 2 ** 20;
-
 export class Archive {
   readonly #path: string;
   readonly #entries: readonly ZipEntry[];
@@ -48,24 +46,6 @@ export class Archive {
     return reading(this.#path, (read) => {
       const start = entry.offset + headerSize(read(entry.offset, HEADER_BYTES));
       return read(start, entry.size).toString("utf8");
-    });
-  }
-
-  /**
-   * Reads the uncompressed entries whose names match, in pieces, because they may be larger than the memory. Each piece
-   * begins with the last `overlap` bytes of the piece before.
-   */
-  scan(pattern: RegExp, overlap: number, look: (piece: Buffer, isLast: boolean) => void): void {
-    const entries = this.#entries.filter(({ name, isStored }) => isStored && pattern.test(name));
-    reading(this.#path, (read) => {
-      for (const { offset, size } of entries) {
-        const start = offset + headerSize(read(offset, HEADER_BYTES));
-        for (let from = 0; from < size; from += PIECE_BYTES - overlap) {
-          const length = Math.min(PIECE_BYTES, size - from);
-          look(read(start + from, length), from + length === size);
-          if (from + length === size) break;
-        }
-      }
     });
   }
 

@@ -15,9 +15,7 @@ import { type ProgramText, programText } from "./program-graph.ts";
 import { type GuardSource, guardSource, guardsOf, type ProgramGuards, programGuards } from "./program-guards.ts";
 import { parseExactly } from "./program-literals.ts";
 import { libtorchDType, payloadSchema, programSchema } from "./program-schema.ts";
-import { trainingMistake } from "./program-training.ts";
 import { SessionGuards } from "./session-guards.ts";
-import { describeFile } from "./weights-kind.ts";
 
 /** Position of a weight in the archive: the entry with its bytes, and how the weight views them. */
 export interface ProgramWeight {
@@ -101,12 +99,10 @@ export class WeightsFile {
     return packageNames(this.packageSource ?? "");
   }
 
-  /** Why the file cannot be weights, with a fix; undefined if it may be. */
+  /** Why the file cannot be weights; undefined if it may be. */
   get fault(): string | undefined {
     const archive = this.#archive;
     if (archive?.has(scriptEntry) || this.#isPackage || this.programText !== undefined) return undefined;
-    const kind = describeFile(this.#path);
-    if (kind !== undefined) return kind;
     if (!statSync(this.#path, { throwIfNoEntry: false })?.isFile()) return "there is no such file";
     const isCut = archive === undefined || archive.has(programFile);
     return isCut
@@ -126,14 +122,14 @@ export class WeightsFile {
    */
   get processor(): string | undefined {
     if (!this.#isPackage) return undefined;
-    const { machine, features } = this.needs();
-    return [machine, ...[...features].sort()].filter((word) => word !== "").join(" ") || undefined;
+    const { machine, features } = this.#needs;
+    return [machine, ...features].filter((word) => word !== "").join(" ") || undefined;
   }
 
   /** Architecture and features that an AOTInductor package needs. */
-  needs(): PackageNeeds {
+  get #needs(): PackageNeeds {
     const { AOTI_MACHINE: machine = "", AOTI_DEVICE_KEY: device = "cpu", AOTI_CPU_ISA: isas = "" } = this.#metadata;
-    return packageNeeds(this.#archive, { machine, device, isas });
+    return packageNeeds({ machine, device, isas });
   }
 
   /**
@@ -148,25 +144,16 @@ export class WeightsFile {
     });
   }
 
-  /** Refuses a program in training mode. @throws SconceError `weights_invalid` */
-  requireEvalMode(program: unknown = JSON.parse(this.programText ?? "{}")): void {
-    const mistake = trainingMistake(program);
-    if (mistake !== undefined) throw new SconceError("weights_invalid", `${this.#name}: ${mistake}`);
-  }
-
   /**
    * Reads the exported program in the file.
    * @returns undefined when the file is not an exported program
-   * @throws SconceError `weights_invalid`, with the reason, for a program in training mode, and for a program that only
-   * AOTInductor can run
+   * @throws SconceError `weights_invalid`, with the reason, for a program that only AOTInductor can run
    */
   program(): Program | undefined {
     const json = this.programText;
     if (json === undefined) return undefined;
-    const program = this.#explained(() => parseExactly(json));
-    this.requireEvalMode(program);
     return this.#explained(() => {
-      const text = programText(programSchema.parse(program));
+      const text = programText(programSchema.parse(parseExactly(json)));
       const found = new Map([...this.#payloads("weights"), ...this.#payloads("constants")]);
       const weights = text.weights.map((name) => {
         const weight = found.get(name);
@@ -227,7 +214,7 @@ export class WeightsFile {
       const fix = `compile it for that one, or run it on --device ${device}`;
       throw new SconceError("weights_invalid", `${both}: ${fix}`);
     }
-    requireProcessor(this.needs());
+    requireProcessor(this.#needs);
   }
 
   /** Names and positions of the tensors in a folder of the archive. */

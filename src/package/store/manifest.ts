@@ -125,8 +125,8 @@ export const modelConfigSchema = z.object({
   torchVersion: z.string(),
   device: z.string().optional(),
   /**
-   * Processor for which weights were compiled: architecture, then features as compiler flags without -m, e.g. `x86_64
-   * avx2 fma`.
+   * Processor for which weights were compiled: architecture, then features by their names in /proc/cpuinfo, e.g.
+   * `x86_64 avx2 f16c fma`.
    */
   cpuCapability: z.string().optional(),
   example: z.unknown().optional(),

@@ -3,9 +3,12 @@ import { copyFile, mkdir, symlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { TensorSpecs } from "../../../author/tensor.ts";
 import { messageOf, SconceError } from "../../../base/errors.ts";
+import { parsedJson } from "../../../base/json.ts";
 import { log } from "../../../base/log.ts";
 import { WeightsFile } from "../../../engine/program/weights-file.ts";
 import { usage } from "../../command-line/command.ts";
+import { trainingMistake } from "../training-mode.ts";
+import { describeFile } from "../weights-kind.ts";
 import { compiledProgram } from "./compiled-program.ts";
 import { inputsOfProgram } from "./exported-program.ts";
 import { modelText } from "./model-text.ts";
@@ -31,12 +34,14 @@ export const MAX_BATCH_SIZE = 32;
 /**
  * Path of weights that can run: the file itself, or the compiled package of an exported program. A program is compiled
  * on request, or if it cannot run uncompiled.
+ * @throws SconceError `weights_invalid` for a known kind of file without a network, and for a program in training mode
  */
 export async function runnableWeights(path: string, isCompiled = false, rows?: number): Promise<string> {
   const file = new WeightsFile(path);
   const program = file.programText;
+  const mistake = program === undefined ? describeFile(path) : trainingMistake(parsedJson(program));
+  if (mistake !== undefined) throw new SconceError("weights_invalid", `${basename(path)}: ${mistake}`);
   if (program === undefined) return path;
-  file.requireEvalMode();
   if (isCompiled) return compiledRows(path, program, rows);
   try {
     file.program();
@@ -81,8 +86,8 @@ export interface WrittenModel {
  */
 export async function writePlainModel(path: string, dir: string, options: PlainOptions): Promise<WrittenModel> {
   const { fault, programText } = new WeightsFile(path);
-  if (fault !== undefined) throw new SconceError("weights_invalid", `${basename(path)}: ${fault}`);
   const weights = await runnableWeights(path, options.isCompiled, options.batchSize);
+  if (fault !== undefined) throw new SconceError("weights_invalid", `${basename(path)}: ${fault}`);
   const inputs = chosenInputs(path, statedInputs(path), options.inputs);
   const file = basename(path);
   const maxRows = rowsOf(inputs, weights);

@@ -3,8 +3,8 @@
 import type { CallResult } from "../../../author/session.ts";
 import { arrayTypes, countOf, type Tensor, type TensorSpec } from "../../../author/tensor.ts";
 import { messageOf, SconceError } from "../../../base/errors.ts";
-import { fixedBatchFault, fixedRowsCause, loadFault } from "../../../engine/forward-fault.ts";
 import { type NativeSession, openSession } from "../../../engine/native/binding.ts";
+import { fixedBatchFault, fixedRowsCause, loadFault } from "../forward-fault.ts";
 import { type FreeSize, specsOf, type TensorInput } from "./tensor-input.ts";
 
 export interface ProbeOptions {

@@ -2,7 +2,13 @@
  * Detects programs that were exported in training mode. Dropout, batch normalization and similar layers then compute
  * other values than after `eval()`.
  */
-import { type Argument, bufferMutation, innerGraph, type Node, programSchema } from "./program-schema.ts";
+import {
+  type Argument,
+  bufferMutation,
+  innerGraph,
+  type Node,
+  programSchema,
+} from "../../engine/program/program-schema.ts";
 
 type Arguments = ReadonlyMap<string, Argument>;
 

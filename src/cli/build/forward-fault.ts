@@ -1,5 +1,5 @@
 /** Errors for the author when loading or a forward pass fails during start, with the usual cause. */
-import { codedError, oneLine, SconceError } from "../base/errors.ts";
+import { codedError, oneLine, SconceError } from "../../base/errors.ts";
 import { mistakeIn } from "./export-mistakes.ts";
 
 /** Maximum characters of a quoted libtorch message, which may list every backend. */

@@ -2,7 +2,7 @@
  * The common mistakes of an export. Each has its messages from libtorch or the addon, and a line of Python that fixes
  * it.
  */
-import type { TensorSpecs } from "../author/tensor.ts";
+import type { TensorSpecs } from "../../author/tensor.ts";
 
 export interface ExportMistake {
   readonly name: string;
@@ -24,9 +24,6 @@ function exporting(inputs: TensorSpecs): string {
   return `torch.export.export(net.eval(), example, dynamic_shapes=${shapes})`;
 }
 
-const otherDtypes =
-  "the weights and what they are given have other dtypes: export after net.float(), or declare the inputs as the weights take them";
-
 export const exportMistakes = {
   fixedBatch: {
     name: "fixed batch",
@@ -44,17 +41,13 @@ export const exportMistakes = {
     seen: /exported in training mode|Expected more than 1 value per channel when training/,
     python: (inputs) => `program = ${exporting(inputs)}  # eval() before it is traced or exported`,
   },
-  halfPrecision: {
-    name: "half precision",
-    seen: /(same dtype|scalar type|Input type).*\b(Half|BFloat16|c10::Half|HalfTensor)\b/i,
-    cause: otherDtypes,
-    python: (inputs) => `net = net.float(); program = ${exporting(inputs)}  # or declare float16(…) in model.ts`,
-  },
   dtype: {
     name: "dtype",
     seen: /must have the same dtype|expected (m1 and m2|scalar type)|Input type .* and (weight|bias) type/i,
-    cause: otherDtypes,
-    python: () => "x = x.float()  # at the start of forward, or declare the input in model.ts as the weights take it",
+    cause:
+      "the weights and what they are given have other dtypes: export after net.float(), or declare the inputs as the weights take them",
+    python: (inputs) =>
+      `net = net.float(); program = ${exporting(inputs)}  # or declare the input as the weights take it`,
   },
   outputDtype: {
     name: "dtype of an output",
