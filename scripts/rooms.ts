@@ -121,13 +121,13 @@ const rooms: Readonly<Record<string, Room>> = {
   http: {
     imports: "base author machine pipeline predictions http/access http/apis http/openapi http/page",
     doors: `
-      access/api-key access/api-keys access/key-file admin app listener metrics openapi/short-example options other-fronts page/page
+      access/api-key access/api-keys access/key-file admin app listener metrics openapi/short-example options other-fronts
       problem record-json request route routes/health routes/models served-model uploads
       with-context`,
     maxLines: 8000,
   },
   "http/access": {
-    imports: "http http/page",
+    imports: "",
     doors: "api-key api-keys key-file",
   },
   "http/apis": {

@@ -72,7 +72,7 @@ function routerOf(options: AppOptions): Hono {
   app.all(REFUSED, (c) => {
     throw contextOf(c).refusal ?? nothingAt(REFUSED);
   });
-  if (config.api.includes("page")) addPage(app, { names, hasKeys });
+  if (config.api.includes("page")) addPage(app);
   addRoutes(app, routes);
   addFavicon(app);
   if (config.api.includes("docs")) {
@@ -111,7 +111,7 @@ export function routesOf(options: RouteOptions): Route[] {
   const hasKeys = options.keys !== undefined;
   return [
     ...modelRoutes,
-    ...(config.api.includes("page") ? [pageRoute({ hasKeys, lifecycle })] : []),
+    ...(config.api.includes("page") ? [pageRoute(hasKeys)] : []),
     // Every front reads the queue, so no front forwards a request to another.
     ...predictionRoutes({ ...options, otherFronts: options.isQueued ? undefined : otherFronts }),
     modelsRoute(names, config),

@@ -20,13 +20,12 @@ interface Guarded {
 export function guardOf({ config, keys, lifecycle }: Guarded): (context: RequestContext) => void {
   const hasKeys = keys !== undefined;
   const refuseOtherHosts = hostGuard(config, hasKeys);
-  const hasPage = config.api.includes("page");
   return (context) => {
     refuseOtherHosts(context);
     refuseForeignOrigin(context, config.corsOrigin);
     if (config.adminPort !== undefined) refuseOtherPort(context);
     if (hasKeys) requireKey(context);
-    refuseUntilReady(context, lifecycle, hasPage);
+    refuseUntilReady(context, lifecycle);
   };
 }
 
@@ -189,14 +188,13 @@ function unauthorized(headers: Headers): ProblemError {
   });
 }
 
-/** Paths with an answer while the server starts: health checks and static files. */
-const startingPath = /^\/(?:health\/\w+|v2\/health\/\w+|favicon\.ico|demo\/assets\/.*)$/;
+/** Paths with an answer while the server starts. */
+const startingPath = /^(?:\/v2)?\/health\/\w+$/;
 
-/** Refuses requests until their model is ready, or the server if they name no model. The page itself waits for the model. */
-function refuseUntilReady(context: RequestContext, lifecycle: Lifecycle, hasPage: boolean): void {
-  const { served, path } = context;
+/** Refuses requests until their model is ready, or the server if they name no model. */
+function refuseUntilReady({ served, path }: RequestContext, lifecycle: Lifecycle): void {
   const { pending } = served ?? lifecycle;
-  if (pending !== undefined && !startingPath.test(path) && !(hasPage && isForPage(context))) throw notReady(pending);
+  if (pending !== undefined && !startingPath.test(path)) throw notReady(pending);
 }
 
 /** Whether a browser asks for the page of a model, or for the redirect to it. The routes also choose HTML or JSON by `prefersHtml`. */

@@ -1,9 +1,8 @@
-/** The model's page in a browser, with servers that restart, and with proxies before them. */
+/** The model's page in a browser, during long runs, with API keys, and with proxies before the server. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { makeKey } from "../../src/http/access/key-file.ts";
 import { hasBrowser } from "../helpers/browser.ts";
-import { freePort } from "../helpers/free-port.ts";
-import { type Hold, hold } from "../helpers/hold.ts";
+import { hold } from "../helpers/hold.ts";
 import { writeModel } from "../helpers/model-text.ts";
 import { pageProxy } from "../helpers/page-proxy.ts";
 import { storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
@@ -99,75 +98,15 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     await visitor.says("/predictions");
   });
 
-  test("a run continues after its connection was lost", async () => {
+  test("a lost connection ends the run, and the page says so", async () => {
     await using held = hold();
     await using proxy = pageProxy(stage.url);
     await visitor.open(proxy.url);
-    await runUntil(held.url("later"));
+    await runUntil(held.url("never"));
     await proxy.leave();
-    await visitor.says("The server does not answer.");
-    proxy.comeBack();
-    held.release("later");
-    await visitor.comesTo("Done");
-    await visitor.until(`!document.body.innerText.includes("does not answer")`);
-    expect(await visitor.text(".logs pre")).toMatch(/^begin 1\.5\nsaid hello.*\n.* again\n/);
-  });
-
-  test("a run whose request got no answer is created once", async () => {
-    await using proxy = pageProxy(stage.url, { lostAnswers: 2 });
-    await visitor.open(proxy.url);
-    await visitor.run();
-    await visitor.comesTo("Done");
-    expect(proxy.created).toHaveLength(3);
-    expect(new Set(proxy.created).size).toBe(1);
-  });
-
-  /** Starts a server for the model `kinds`, whose `setup` waits until `held` releases it. */
-  const settingUp = async (held: Hold, port: number) => {
-    process.env.SCONCE_TEST_SETUP = held.url("setup");
-    const starting = store.serve("kinds", { port });
-    await held.arrived("setup");
-    delete process.env.SCONCE_TEST_SETUP;
-    return {
-      ready: starting,
-      [Symbol.asyncDispose]: async () => {
-        held.release("setup");
-        await (await starting).stop();
-      },
-    };
-  };
-
-  test("the page finds a restarted server, also while that runs its setup", async () => {
-    const first = await store.serve("kinds", { port: freePort() });
-    await visitor.open(first.url);
-    await first.stop();
+    await visitor.says("The connection to the server ended.");
     await visitor.run();
     await visitor.says("The server does not answer.");
-    await using held = hold();
-    await using second = await settingUp(held, Number(first.url.port));
-    await visitor.says("The model is being set up.");
-    held.release("setup");
-    await second.ready;
-    await visitor.comesTo("Done");
-    expect(await visitor.violations()).toEqual([]);
-  });
-
-  test("during setup, browsers get a waiting page that becomes the model's page, and programs get a problem", async () => {
-    const port = freePort();
-    const url = `http://127.0.0.1:${port}/`;
-    await using held = hold();
-    await using _ = await settingUp(held, port);
-    const response = await fetch(url, { headers: { Accept: "text/html" } });
-    expect([response.status, response.headers.get("retry-after"), response.url]).toEqual([503, "1", `${url}demo`]);
-    for (const path of ["", "demo"]) {
-      expect((await fetch(url + path)).headers.get("content-type")).toBe("application/problem+json");
-    }
-    await visitor.goTo(url);
-    await visitor.says("The model is being set up.");
-    expect(await visitor.violations()).toEqual([]);
-    held.release("setup");
-    await visitor.until(`document.querySelector("form") !== null`);
-    expect(await visitor.browser.evaluate<string>("document.title")).toBe("kinds");
   });
 
   test("no request went to another server, and the console has no errors", () => {

@@ -36,10 +36,6 @@ export default defineModel({
   weights: "lab.pt",
   example: { said: "hello" },
   examples: [{ said: "good evening", size: "s" }],
-  async setup() {
-    const { SCONCE_TEST_SETUP: url } = process.env;
-    if (url !== undefined) await (await fetch(url)).arrayBuffer();
-  },
   async preprocess({ before }) {
     if (before !== undefined) await (await fetch(before)).arrayBuffer();
     return { x: tensor(Float32Array.of(1), []), steps: tensor(BigInt64Array.of(0n), []) };

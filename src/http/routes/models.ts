@@ -5,7 +5,6 @@ import { modelStates } from "../../base/labels.ts";
 import { INDEX } from "../admin.ts";
 import { json } from "../openapi/operation.ts";
 import type { HttpOptions } from "../options.ts";
-import { descriptionOf, listPage, prefersHtml } from "../page/page.ts";
 import { ProblemError } from "../problem.ts";
 import { contextOf } from "../request.ts";
 import type { Route } from "../route.ts";
@@ -37,13 +36,13 @@ const listedModel = z.object({
 });
 const modelList = z.object({ models: z.array(listedModel.openapi("ListedModel")) }).openapi("ModelList");
 
-/** GET /models: the served names, as JSON or as a page. */
+/** GET /models: the served names. */
 export function modelsRoute(names: ServedNames, { basePath }: Pick<HttpOptions, "basePath">): Route {
   const listed = ({ name, tag, digest, state, reason, model }: ServedName): z.infer<typeof listedModel> => ({
     name,
     tag,
     digest,
-    description: descriptionOf(model),
+    description: "description" in model ? model.description : "",
     state,
     ...(reason === undefined ? {} : { reason }),
     url: `${basePath}/models/${name}`,
@@ -51,15 +50,14 @@ export function modelsRoute(names: ServedNames, { basePath }: Pick<HttpOptions, 
   return {
     method: "get",
     path: "/models",
-    answer: (c) =>
-      prefersHtml(c.req.raw.headers) ? listPage(c, names.list) : c.json({ models: names.list.map(listed) }),
+    answer: (c) => c.json({ models: names.list.map(listed) }),
     describe: ({ isOfServer }) =>
       isOfServer
         ? {
             id: "listModels",
             tag: "Model",
             summary: "The models of this server",
-            description: "Each model has all routes below its `url`. Browsers (`Accept: text/html`) get a page.",
+            description: "Each model has all routes below its `url`.",
             answers: { 200: json(modelList, "The models, the first of which answers paths without a name") },
             fails: [503],
           }

@@ -7,7 +7,6 @@ import { Hono } from "hono";
 import { codedError, SconceError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import { Listener } from "../../../http/listener.ts";
-import { addPage, pageRoute } from "../../../http/page/page.ts";
 import { problemOf, problemResponse } from "../../../http/problem.ts";
 import { addRoutes } from "../../../http/route.ts";
 import { healthRoutes, Lifecycle, notReady } from "../../../http/routes/health.ts";
@@ -173,12 +172,11 @@ export class DevServer {
 /** Log of the server's reloads: this file logs the results for the author of the model. */
 const quiet = { info: (text: string) => log.debug(text), error: (text: string) => log.debug(text) };
 
-/** A port without a model: browsers get the page, which waits for the model. */
+/** A port without a model. */
 function unready(config: ServeConfig): Listener {
   const lifecycle = new Lifecycle();
   const app = new Hono();
-  addPage(app, { names: { list: [], named: () => undefined }, hasKeys: false });
-  addRoutes(app, [...healthRoutes(lifecycle), pageRoute({ hasKeys: false, lifecycle })]);
+  addRoutes(app, healthRoutes(lifecycle));
   app.notFound(() => {
     throw notReady("starting");
   });

@@ -40,16 +40,8 @@ export class Refusal extends Error {
   }
 }
 
-export interface Persistence {
-  readonly signal: AbortSignal;
-  /** Called after each attempt: with a message while the server is unavailable, else with undefined. */
-  readonly onUnavailable: (message: string | undefined) => void;
-}
-
-const quietly: Persistence = { signal: new AbortController().signal, onUnavailable: () => {} };
-
-export async function readModel(persistence: Persistence): Promise<Model> {
-  const answer: ModelAnswer = await (await request("./", {}, persistence)).json();
+export async function readModel(): Promise<Model> {
+  const answer: ModelAnswer = await (await request("./")).json();
   const { input_schema, output_schema, part_schema, demo_output_schema, ...model } = answer;
   return {
     ...model,
@@ -60,59 +52,38 @@ export async function readModel(persistence: Persistence): Promise<Model> {
   };
 }
 
-export async function readExamples(persistence: Persistence): Promise<readonly Json[]> {
-  return JSON.parse(await (await request("examples", {}, persistence)).text());
+export async function readExamples(): Promise<readonly Json[]> {
+  return JSON.parse(await (await request("examples")).text());
 }
 
 export async function cancelRun(id: string): Promise<void> {
-  await request(`demo/${id}/cancel`, { method: "POST" }, quietly);
+  await request(`demo/${id}/cancel`, { method: "POST" });
 }
 
-/** Sends a request, and repeats it until the server is available. Asks the user for an API key if the server refuses the request without one, or with the present key. @throws Refusal */
-async function request(path: string, init: RequestInit, { signal, onUnavailable }: Persistence): Promise<Response> {
-  for (let delayMs = 500; ; delayMs = Math.min(1.5 * delayMs, 3000)) {
+/** Sends a request. Asks the user for an API key if the server refuses the request without one, or with the present key. @throws Refusal */
+async function request(path: string, init: RequestInit = {}): Promise<Response> {
+  for (;;) {
     const headers = { Accept: "application/json", ...init.headers, ...keyHeaders() };
-    const response = await fetch(path, { ...init, headers, cache: "no-store", signal }).catch(() => undefined);
-    signal.throwIfAborted();
-    const status = response?.status ?? 0;
-    if (response?.ok) {
-      onUnavailable(undefined);
-      return response;
-    }
-    const { detail, errors }: { detail?: string; errors?: Fault[] } = (await response?.json().catch(() => {})) ?? {};
-    const message = response === undefined ? "the server does not answer" : `the server answered ${status}`;
-    const refusal = new Refusal(sentence(detail ?? message), errors);
+    const response = await fetch(path, { ...init, headers, cache: "no-store" }).catch(() => undefined);
+    if (response === undefined) throw new Refusal("The server does not answer.");
+    const { ok, status } = response;
+    if (ok) return response;
+    const { detail, errors }: { detail?: string; errors?: Fault[] } = (await response.json().catch(() => {})) ?? {};
+    const refusal = new Refusal(sentence(detail ?? `the server answered ${status}`), errors);
     // A server without keys answers 403, too, to pages of other origins.
     const asksForKey = status === 401 || (status === 403 && hasKey());
-    if (asksForKey && (await askForKey(hasKey() ? refusal.message : ""))) continue;
-    // Proxies send these statuses, too, if they cannot reach the server.
-    if (![0, 502, 503, 504].includes(status)) throw refusal;
-    onUnavailable(refusal.message);
-    await pause(delayMs, signal);
+    if (!asksForKey || !(await askForKey(hasKey() ? refusal.message : ""))) throw refusal;
   }
-}
-
-export async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, ms));
-  signal.throwIfAborted();
 }
 
 /**
  * Sends a request for an event stream, and yields its events until the stream ends or breaks. Uses `fetch`, since `EventSource` cannot send a header
  * with the API key. @throws Refusal
  */
-export async function* eventsOf(
-  path: string,
-  init: RequestInit,
-  persistence: Persistence,
-): AsyncGenerator<EventSourceMessage, void> {
-  const headers = { ...init.headers, Accept: "text/event-stream" };
-  const { body } = await request(path, { ...init, headers }, persistence);
+export async function* eventsOf(path: string, init: RequestInit): AsyncGenerator<EventSourceMessage, void> {
+  const { body } = await request(path, { ...init, headers: { ...init.headers, Accept: "text/event-stream" } });
   // Some browsers cannot iterate over streams.
   const reader = body?.pipeThrough(new TextDecoderStream()).pipeThrough(new EventSourceParserStream()).getReader();
-  try {
-    for (let next = await reader?.read(); next?.value !== undefined; next = await reader?.read()) yield next.value;
-  } catch {
-    persistence.signal.throwIfAborted();
-  }
+  const next = () => reader?.read().catch(() => undefined);
+  for (let read = await next(); read?.value !== undefined; read = await next()) yield read.value;
 }

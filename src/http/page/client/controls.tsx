@@ -2,9 +2,7 @@
  * Controls of form fields for a text, a number, JSON, a boolean, and a choice from a list. The form sets the value of a control once. Another example
  * makes a new form.
  */
-import { useRef, useState } from "preact/hooks";
 import { isJson, parsedJson } from "../../../base/json.ts";
-import { listsOfNpy } from "../../../base/npy.ts";
 import type { SchemaNode } from "../../../base/schemas/json-schema.ts";
 import { choicesOf } from "./schema.ts";
 import type { Value } from "./value.ts";
@@ -53,42 +51,17 @@ export function NumberControl({ value, onChange, attributes }: ControlProps) {
   );
 }
 
-/** A text area for JSON, which may come from a file: lists, objects, arrays of numbers, and values that no other control can edit. */
-export function JsonControl({ label, value, onChange, attributes }: ControlProps) {
-  const area = useRef<HTMLTextAreaElement>(null);
-  const [problem, setProblem] = useState("");
-  const take = async (file: File | undefined) => {
-    if (file === undefined || area.current === null) return;
-    try {
-      const read = listsOfNpy(new Uint8Array(await file.arrayBuffer())) ?? JSON.parse(await file.text());
-      area.current.value = JSON.stringify(read);
-      onChange(read);
-      setProblem("");
-    } catch (error) {
-      setProblem(`The file is neither JSON nor .npy: ${error instanceof Error ? error.message : error}.`);
-    }
-  };
+/** A text area for JSON: lists, objects, arrays of numbers, and values that no other control can edit. */
+export function JsonControl({ value, onChange, attributes }: ControlProps) {
   return (
-    <>
-      <textarea
-        {...attributes}
-        ref={area}
-        class="code"
-        rows={3}
-        spellcheck={false}
-        defaultValue={typeof value === "string" ? value : JSON.stringify(value)}
-        onInput={(event) => onChange(typedValue(event.currentTarget.value, parsedJson))}
-      />
-      <input
-        type="file"
-        accept=".npy,.json"
-        aria-label={`${label}: read a .npy or .json file`}
-        onChange={({ currentTarget }) => take(currentTarget.files?.[0])}
-      />
-      <small class="faults" role="status">
-        {problem}
-      </small>
-    </>
+    <textarea
+      {...attributes}
+      class="code"
+      rows={3}
+      spellcheck={false}
+      defaultValue={typeof value === "string" ? value : JSON.stringify(value)}
+      onInput={(event) => onChange(typedValue(event.currentTarget.value, parsedJson))}
+    />
   );
 }
 

@@ -1,5 +1,5 @@
 /** The page of a model: the form, the result, and the request as code. */
-import { type ComponentChildren, render } from "preact";
+import { render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { type Model, readExamples, readModel } from "./api.ts";
 import { Code } from "./code.tsx";
@@ -23,11 +23,7 @@ function Page({ model, examples }: PageProps) {
   /** Number of clicks on an example. Each click makes a new form. */
   const [chosen, setChosen] = useState(0);
   const [state, setState] = useState(idle);
-  const [unavailable, setUnavailable] = useState<string>();
-  const runner = useMemo(
-    () => new Runner({ part: model.part, onChange: setState, onUnavailable: setUnavailable }),
-    [model],
-  );
+  const runner = useMemo(() => new Runner({ part: model.part, onChange: setState }), [model]);
   useEffect(() => {
     const id = new URLSearchParams(location.hash.slice(1)).get("id");
     if (id !== null) runner.open(id);
@@ -50,11 +46,6 @@ function Page({ model, examples }: PageProps) {
           Build <code title={model.digest}>{model.tag}</code>
         </small>
       </header>
-      <div class="notices" role="status">
-        {unavailable !== undefined && (
-          <p class="notice">{unavailable}. This page continues when the server is back; nothing is lost.</p>
-        )}
-      </div>
       <main>
         <div class="stack">
           {examples.length > 1 && (
@@ -91,30 +82,13 @@ function Page({ model, examples }: PageProps) {
   );
 }
 
-/** Shows a message in place of the page. */
-function say(children: ComponentChildren): void {
-  render(
-    <main>
-      <h1>{document.title}</h1>
-      <p class="lead" role="status">
-        {children}
-      </p>
-    </main>,
-    document.body,
-  );
-}
-
 async function begin(): Promise<void> {
-  const { signal } = new AbortController();
-  const onUnavailable = (message: string | undefined) =>
-    message && say(`${message}. This page opens when the server is ready.`);
   try {
-    const persistence = { signal, onUnavailable };
-    const [model, examples] = await Promise.all([readModel(persistence), readExamples(persistence)]);
+    const [model, examples] = await Promise.all([readModel(), readExamples()]);
     document.title = model.name;
     render(<Page model={model} examples={examples} />, document.body);
   } catch (error) {
-    say(error instanceof Error ? error.message : String(error));
+    document.body.append(error instanceof Error ? error.message : String(error));
   }
 }
 

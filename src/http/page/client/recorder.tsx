@@ -1,4 +1,4 @@
-/** A button that takes a picture or records a sound: with the computer's camera or microphone, or with a phone's own apps. */
+/** A button that takes a picture with the camera, or records a sound with the microphone. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { writeWav } from "../../../author/audio/wav.ts";
 import { sentence } from "./value.ts";
@@ -9,13 +9,9 @@ interface RecorderProps {
 }
 
 export function Recorder({ device, onTake }: RecorderProps) {
-  const own = useRef<HTMLInputElement>(null);
   const [isOpen, setOpen] = useState(false);
-  const isCamera = device === "camera";
-  const isPhone = matchMedia("(pointer: coarse)").matches;
-  // Only pages loaded over HTTPS or from the same machine may record. A phone's own app takes better pictures than a page.
-  const canRecord = navigator.mediaDevices !== undefined && !(isPhone && isCamera);
-  if (!canRecord && !isPhone) return null;
+  // Only pages loaded over HTTPS or from the same machine may record. A phone's file chooser also offers its camera.
+  if (navigator.mediaDevices === undefined) return null;
   if (isOpen) {
     const done = (file: Blob | undefined) => {
       setOpen(false);
@@ -24,24 +20,9 @@ export function Recorder({ device, onTake }: RecorderProps) {
     return <Recording device={device} onDone={done} />;
   }
   return (
-    <>
-      <button type="button" onClick={() => (canRecord ? setOpen(true) : own.current?.click())}>
-        {sentence(device)}
-      </button>
-      {!canRecord && (
-        <input
-          ref={own}
-          hidden
-          type="file"
-          accept={isCamera ? "image/*" : "audio/*"}
-          capture={isCamera ? "environment" : "user"}
-          onChange={async ({ currentTarget: { files } }) => {
-            const [file] = files ?? [];
-            if (file !== undefined) onTake(isCamera ? file : await wavOf(file).catch(() => file));
-          }}
-        />
-      )}
-    </>
+    <button type="button" onClick={() => setOpen(true)}>
+      {sentence(device)}
+    </button>
   );
 }
 

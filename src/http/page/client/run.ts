@@ -1,11 +1,8 @@
 /** Runs of the model on the page, which are demo predictions. The form starts a run, and the id in the page's URL opens one. */
 import type { EventSourceMessage } from "eventsource-parser/stream";
 import type { Json } from "../../../base/json.ts";
-import { cancelRun, eventsOf, type Model, type Persistence, pause, Refusal } from "./api.ts";
+import { cancelRun, eventsOf, type Model, Refusal } from "./api.ts";
 import { grownBy, type Value } from "./value.ts";
-
-/** Milliseconds before a broken event stream is opened again. */
-const REOPEN_MS = 1000;
 
 /** A demo prediction in the server's JSON. */
 export interface Run {
@@ -35,7 +32,7 @@ export interface RunState {
   readonly refusal?: Refusal;
 }
 
-interface RunnerOptions extends Pick<Persistence, "onUnavailable"> {
+interface RunnerOptions {
   readonly part: Model["part"];
   readonly onChange: (state: RunState) => void;
 }
@@ -56,9 +53,7 @@ export class Runner {
   }
 
   start(input: Value): void {
-    // With the key, a repeated request starts no second run. Pages loaded over plain HTTP from another machine have no crypto.randomUUID().
-    const key = [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(36).padStart(7, "0"));
-    const headers = { "Content-Type": "application/json", "Idempotency-Key": key.join("-") };
+    const headers = { "Content-Type": "application/json" };
     this.#follow("demo", { method: "POST", headers, body: JSON.stringify([input]) }, input);
   }
 
@@ -70,39 +65,30 @@ export class Runner {
     const { run } = this.#state;
     // The event stream reports the end of the run.
     if (run !== undefined) return void cancelRun(run.demo_id).catch(() => {});
-    // The server has not answered the request that creates the run. It creates none if the request is not complete.
-    this.#stop();
+    // The server has not answered the request that creates the run. It cancels the run of a client that disconnects.
+    this.#abort.abort();
     this.#show({ ...this.#state, isBusy: false });
   }
 
-  /** Follows a run by its event stream until it ends. Opens the stream again when it breaks. */
+  /** Follows a run by its event stream until it ends. */
   async #follow(path: string, init: RequestInit, input?: Value): Promise<void> {
-    this.#stop();
+    this.#abort.abort();
     this.#abort = new AbortController();
     const { signal } = this.#abort;
-    const { onUnavailable, part } = this.#options;
     this.#show({ input, isBusy: true });
     let run: Run | undefined;
     try {
-      while (run === undefined || !hasEnded(run)) {
-        const [to, request]: [string, RequestInit] = run === undefined ? [path, init] : [`demo/${run.demo_id}`, {}];
-        for await (const message of eventsOf(to, request, { signal, onUnavailable })) {
-          run = afterEvent(run, message, part);
-          if (run === undefined) continue;
-          history.replaceState(null, "", `#id=${run.demo_id}`);
-          this.#show({ input, run, isBusy: !hasEnded(run) });
-        }
-        if (run === undefined || !hasEnded(run)) await pause(REOPEN_MS, signal);
+      for await (const message of eventsOf(path, { ...init, signal })) {
+        run = afterEvent(run, message, this.#options.part);
+        if (run === undefined) continue;
+        history.replaceState(null, "", `#id=${run.demo_id}`);
+        this.#show({ input, run, isBusy: !hasEnded(run) });
       }
+      if (run === undefined || !hasEnded(run)) throw new Refusal("The connection to the server ended. Run again.");
     } catch (error) {
       const refusal = error instanceof Refusal ? error : new Refusal(String(error));
       if (!signal.aborted) this.#show({ input, run, isBusy: false, refusal });
     }
-  }
-
-  #stop(): void {
-    this.#abort.abort();
-    this.#options.onUnavailable(undefined);
   }
 
   #show(state: RunState): void {
