@@ -53,17 +53,13 @@ describe("a failing hook", () => {
   });
 });
 
-describe("a missing file is reported with similar names:", () => {
+describe("a missing file is reported:", () => {
   test.each([
     ["init --from", ["init", "new", "--from", "nothere.pt2"]],
     ["build", ["build", "nothere.pt2"]],
-    ["build --weights", ["build", ".", "--weights", "nothere.pt2"]],
     ["check", ["check", "nothere.pt2"]],
   ])("%s", async (_, args) => {
-    await Bun.write(dir.join("near/notthere.pt2"), "");
-    expect(await cliHere(args, { cwd: dir.join("near"), env: env() })).toMatchObject(
-      refusal(2, 'there is no nothere.pt2; did you mean "notthere.pt2"?'),
-    );
+    expect(await cliHere(args, { cwd: dir.path, env: env() })).toMatchObject(refusal(2, "there is no nothere.pt2"));
   });
 });
 

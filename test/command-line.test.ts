@@ -101,33 +101,6 @@ describe("a wrong call is refused:", () => {
   });
 });
 
-describe("variables", () => {
-  test("without an option are listed in one warning, each with the most similar known name", async () => {
-    const { code, stderr } = await run(["models"], {
-      SCONCE_BATCHSIZE: "4",
-      SCONCE_OTHER_THING: "1",
-      SCONCE_PORT: "1",
-    });
-    expect(code).toBe(0);
-    expect(stderr.trim().split("\n")).toEqual([
-      expect.stringMatching(/no option is read from SCONCE_BATCHSIZE \(did you mean .*\?\), SCONCE_OTHER_THING$/),
-    ]);
-    expect(stderr).toContain("did you mean SCONCE_BATCH_SIZE?");
-  });
-
-  test("of other commands' options, of Kubernetes services and of the tests cause no warning", async () => {
-    const { stderr } = await run(["models"], {
-      SCONCE_BATCH_SIZE: "4",
-      SCONCE_MODEL_INPUT: "x",
-      SCONCE_FRONT_SERVICE_HOST: "10.0.0.1",
-      SCONCE_FRONT_PORT_3000_TCP_ADDR: "10.0.0.1",
-      SCONCE_TEST_REDIS: "/bin/valkey",
-      SCONCE_CONFIG: "a.toml",
-    });
-    expect(stderr).toBe("");
-  });
-});
-
 describe("a flag", () => {
   test("--port takes precedence over SCONCE_PORT, and SCONCE_PORT over PORT", async () => {
     expect(await faultHere(["--port", "x"], { PORT: "y" })).toContain("--port");
@@ -186,7 +159,7 @@ describe("build", () => {
     expect(stdout).toBe((await built(modelFolder("lab"))).stdout);
   });
 
-  test("with --weights tags latest only if the model has no other build", async () => {
+  test("with --no-latest tags latest only if the model has no other build", async () => {
     await using folder = await tempDir();
     await using home = await tempDir();
     const built = async (description: string, ...args: string[]) => {
@@ -195,10 +168,9 @@ describe("build", () => {
       return stdout.trim();
     };
     const latest = async () => (await new ModelStore(home.path).resolve("small")).config.description;
-    const weights = ["--weights", folder.join("lab.pt")];
-    expect(await built("first", ...weights)).toMatch(/^small:[0-9a-f]{12}$/);
+    expect(await built("first", "--no-latest")).toMatch(/^small:[0-9a-f]{12}$/);
     expect(await latest()).toBe("first");
-    const other = await built("second", ...weights, "-t", ":fast");
+    const other = await built("second", "--no-latest", "-t", ":fast");
     expect([await latest(), other]).toEqual(["first", "small:fast"]);
     await built("third");
     expect(await latest()).toBe("third");

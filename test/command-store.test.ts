@@ -87,7 +87,7 @@ describe("rm", () => {
     const { code, stdout, stderr } = await run("rm", "digits");
     expect({ code, stdout }).toEqual({ code: 0, stdout: "Untagged digits:latest\n" });
     expect(stderr).toContain(
-      `The model stays: its other tags are ${digits.reference}, digits:v1; --all-tags removes it`,
+      `The model stays: its other tags are ${digits.reference}, digits:v1; its digest removes it`,
     );
     expect(await tags()).toEqual({ digits: [digits.tag, "v1"] });
   });
@@ -103,11 +103,11 @@ describe("rm", () => {
     expect((await run("rm", old.reference)).stdout).toMatch(/^Untagged .*\nFreed [1-9]/);
   });
 
-  test("--all-tags, like a digest as argument, removes all tags of the model in the repository, and no other model", async () => {
+  test("a digest as argument removes all tags of the model in the repository, and no other model", async () => {
     const other = await store.put(modelOf("new"));
     store.tag(digits.reference, "digits:v1");
     store.tag(digits.reference, "kept:v1");
-    const { stdout } = await run("rm", "-a", "digits:v1");
+    const { stdout } = await run("rm", `digits@${digits.digest}`);
     expect(stdout).toBe(`Untagged ${digits.reference}\nUntagged digits:v1\n`);
     expect(await tags()).toEqual({ digits: [other.tag, "latest"], kept: ["v1"] });
     await run("rm", `kept@${digits.digest}`);
@@ -119,10 +119,6 @@ describe("rm", () => {
     const { code, stdout, stderr } = await run("rm", "nope", "digits", "digits:v9");
     expect({ code, stdout }).toEqual({ code: 1, stdout: "Untagged digits:latest\n" });
     expect(stderr).toContain('sconce: no model "nope" in the store (models: digits); model "digits" has no tag "v9"');
-  });
-
-  test("--force ignores missing models", async () => {
-    expect(await run("rm", "-f", "nope", "digits:v9")).toEqual({ code: 0, stdout: "", stderr: "" });
   });
 
   test("removes nothing when one reference is misspelled, or none is given", async () => {

@@ -252,8 +252,7 @@ test("a file of another format is refused with the accepted formats", async () =
   expect(stderr).toContain("net.onnx: the file is not a zip archive that PyTorch wrote");
 });
 
-test("options for weights files are refused for a folder, and --weights for a file", async () => {
+test("options for weights files are refused for a folder", async () => {
   const folder = join(import.meta.dir, "models/lab");
   expect((await build(folder, "--input", "x=float32[N]")).stderr).toContain("are for a weights file");
-  expect((await build(weights.path("total.pt"), "--weights", weights.path("total.pt"))).stderr).toContain("--weights");
 });

@@ -190,7 +190,7 @@ describe("a model from a registry", () => {
     const store = emptyStore();
     await pullFrom(store, `${registry.host}/digits:v2`);
     const { reference } = await putModel(store, "other", 50_000);
-    expect(store.remove(reference, { allTags: true }).freedBytes).toBeGreaterThan(50_000);
+    expect(store.remove((await store.resolve(reference)).byDigest).freedBytes).toBeGreaterThan(50_000);
     await store.verify(await store.resolve("digits:v2"));
   });
 

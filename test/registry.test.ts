@@ -65,17 +65,20 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(await readdir(`${other.home}/.partial`)).toEqual([]);
   });
 
-  test("a push needs only its target: its last part names the model, and the model's tag is the default", async () => {
+  test("a push needs only its target if the model has this name; else the model's tag is the default", async () => {
+    store.tag("digits:v1", `${registry.host}/a/digits:v1`);
     expect((await run(store.home, "push", `${registry.host}/a/digits:v1`)).code).toBe(0);
     const { stdout, stderr } = await run(store.home, "push", "digits:v1", `${registry.host}/b/digits`);
     expect(stderr).toContain(`to ${registry.host}/b/digits:v1`);
     // The push prints a reference with the digest, which can be pulled. A model that is pulled by its digest gets its
     // generated tag.
     const home = dir.join("by-digest");
-    const pulled = await run(home, "pull", stdout.trim(), "--as", "read/by-digest");
+    const pulled = await run(home, "pull", stdout.trim());
     const { digest } = await store.resolve("digits");
-    expect(pulled.stdout).toBe(`read/by-digest:${generatedTag(digest)}\n`);
-    expect(await tagsOf(new ModelStore(home))).toEqual({ "read/by-digest": [generatedTag(digest), "latest"] });
+    expect(pulled.stdout).toBe(`${registry.host}/b/digits:${generatedTag(digest)}\n`);
+    expect(await tagsOf(new ModelStore(home))).toEqual({
+      [`${registry.host}/b/digits`]: [generatedTag(digest), "latest"],
+    });
   });
 
   test("pushes and pulls do not transfer blobs that exist at their destination", async () => {

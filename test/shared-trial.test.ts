@@ -187,12 +187,11 @@ test("a model without an example is packaged with a warning, and reported by che
   expect(checked).toMatchObject({ code: 1, findings: [{ message, effect: "warned" }] });
 });
 
-test("a misspelt file in the example is named by build and check, with the path and a similar name", async () => {
+test("a misspelt file in the example is named by build and check, with the path", async () => {
   const text = modelText({ input: "z.object({ x: image() })", example: '{ x: "smaple.png" }' });
   const folder = await writeModel(dir, text, "misspelt");
-  await Bun.write(join(folder, "sample.png"), "abc");
   const { built, checked } = await tried(folder);
-  const message = `example.x: there is no ${join(folder, "smaple.png")}; did you mean "${join(folder, "sample.png")}"?`;
+  const message = `example.x: there is no ${join(folder, "smaple.png")}`;
   expect(built).toMatchObject({ code: 1, stderr: `sconce: ${message}\n` });
   expect(checked.findings.map((finding: { message: string }) => finding.message)).toContain(message);
 });

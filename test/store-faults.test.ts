@@ -102,12 +102,12 @@ describe("with a full disk", () => {
       for (const name of ["one", "two"]) await put(name);
       await Bun.write(`${disk.path}/.partial/0123/blob`, new Uint8Array(100_000));
       await fill(`${disk.path}/full`);
-      expect(store.remove("one", { allTags: true })).toMatchObject({ remaining: [], freedBytes: expect.any(Number) });
+      expect(store.remove("one")).toMatchObject({ remaining: [], freedBytes: expect.any(Number) });
       expect(await readdir(`${disk.path}/.partial`)).toEqual([]);
       expect((await store.list()).map(({ repository }) => repository)).toEqual(["two"]);
       await store.verify(await store.resolve("two"));
       await fill(`${disk.path}/full-again`);
-      expect(store.remove("two", { allTags: true }).freedBytes).toBeGreaterThan(500_000);
+      expect(store.remove("two").freedBytes).toBeGreaterThan(500_000);
       expect(await readdir(`${disk.path}/blobs/sha256`)).toEqual([]);
       expect((await readdir(disk.path)).filter((name) => name.endsWith(".new"))).toEqual([]);
     },

@@ -53,7 +53,7 @@ describe("a model that is received", () => {
     for (const folder of [".partial", ".tmp"]) await Bun.write(dir.join("to", folder, ".DS_Store"), "");
     const { reference } = await received(dir, whole);
     const store = new ModelStore(dir.join("to"));
-    expect(store.remove(reference, { allTags: true }).freedBytes).toBeGreaterThan(0);
+    expect(store.remove((await store.resolve(reference)).byDigest).freedBytes).toBeGreaterThan(0);
   });
 
   test("resumes after an interruption, for a week, although builds ran meanwhile", async () => {
@@ -73,7 +73,7 @@ describe("a model that is received", () => {
     expect(found.filter((bytes) => bytes > 0)).toEqual([5000]);
     expect(await readdir(dir.join("to/.partial"))).toEqual([]);
 
-    store.remove("digits", { allTags: true });
+    store.remove((await store.resolve("digits")).byDigest);
     await received(dir, half).catch(() => {});
     const old = new Date(Date.now() - 8 * 24 * 3600 * 1000);
     for (const file of await readdir(dir.join(`to/.partial/${name}`))) {

@@ -44,19 +44,18 @@ export async function digitsExecutable(): Promise<Executable> {
 
 /**
  * Builds a model folder and compiles it to an executable file. @param options options of `sconce compile` @param
- * building options of `sconce build` @param further environment variables of the two commands
+ * further environment variables of `sconce build` and `sconce compile`
  */
 export async function executable(
   folder: string,
   options: readonly string[] = [],
-  building: readonly string[] = [],
   further: Readonly<Record<string, string>> = {},
 ): Promise<Executable> {
   const dir = await tempDir();
   const env = { SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: cacheFolder, ...further };
   // Tests compare bytes of executable files, so the command line runs from the sources.
   const ofSources = { env, isSource: true };
-  const built = await cli(["build", folder, ...building], ofSources);
+  const built = await cli(["build", folder], ofSources);
   if (built.code !== 0) throw new Error(built.stderr);
   const path = dir.join("server");
   const compiling = await cli(["compile", "-o", path, ...options], ofSources);

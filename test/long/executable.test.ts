@@ -10,17 +10,18 @@ import { cacheFolder } from "../helpers/machine.ts";
 import { descendants } from "../helpers/running.ts";
 import { storeWith } from "../helpers/server.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
+import { withWeights } from "../helpers/upscale.ts";
 import { packages } from "../helpers/weights.ts";
 
 const examples = join(import.meta.dir, "../..", "examples");
 const inBareRoot = bareRootTest(test);
 
 const digits = fixture(digitsExecutable, 600_000);
-const upscale = fixture(
-  async () =>
-    executable(join(examples, "upscale"), [], ["--weights", (await packages()).path("enlarged-compiled.pt2")]),
-  600_000,
-);
+const upscale = fixture(async () => {
+  await using dir = await tempDir();
+  const weights = (await packages()).path("enlarged-compiled.pt2");
+  return await executable(await withWeights(dir.join("upscale"), weights));
+}, 600_000);
 
 test("an executable file serves the model of a model folder, and contains no other folder", async () => {
   await using store = await storeWith("lab");
@@ -167,7 +168,7 @@ async function sizeOf(uri: string): Promise<{ width: number; height: number }> {
 
 describe("compiling", () => {
   test("the same model twice gives equal bytes for every user", async () => {
-    await using again = await executable(join(examples, "digits"), [], [], { NODE_ENV: "test", LANG: "tr_TR.UTF-8" });
+    await using again = await executable(join(examples, "digits"), [], { NODE_ENV: "test", LANG: "tr_TR.UTF-8" });
     const digest = async (path: string) => Bun.hash(await Bun.file(path).bytes());
     expect(await digest(again.path)).toBe(await digest(digits.path));
   });

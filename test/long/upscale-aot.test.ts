@@ -7,6 +7,7 @@ import { type NativeSession, openSession } from "../../src/engine/native/binding
 import { ModelStore } from "../../src/package/store/store.ts";
 import { cli } from "../helpers/cli.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
+import { withWeights } from "../helpers/upscale.ts";
 import { packages } from "../helpers/weights.ts";
 
 const example = join(import.meta.dir, "../../examples/upscale");
@@ -34,33 +35,16 @@ test("the compiled and the exported program give equal pixels for pictures of an
   }
 }, 600_000);
 
-test("`build --weights` replaces the model's weights by compiled ones, which are served", async () => {
+test("compiled weights in place of the program are packaged and served", async () => {
   await using dir = await tempDir();
-  const build = (...options: string[]) => cli(["build", ...options], { env: { SCONCE_HOME: dir.path } });
-  expect((await build(example, "--weights", compiled, "-t", ":aot")).code).toBe(0);
-  expect((await build(example, "-t", ":exported")).code).toBe(0);
-  const store = new ModelStore(dir.path);
-  const [plain, ahead] = await Promise.all(["upscale:exported", "upscale:aot"].map((name) => store.resolve(name)));
-  expect(ahead?.layer("upscale.pt2").size).toBe(Bun.file(compiled).size);
-  expect(ahead?.digest).not.toBe(plain?.digest);
-  const predicted = await cli(["predict", "upscale:aot", `image=${join(example, "samples/coffee.jpg")}`], {
-    env: { SCONCE_HOME: dir.path },
-  });
+  const env = { SCONCE_HOME: dir.join("home") };
+  const folder = await withWeights(dir.join("upscale"), compiled);
+  expect((await cli(["build", folder, "-t", ":aot"], { env })).code).toBe(0);
+  const ahead = await new ModelStore(env.SCONCE_HOME).resolve("upscale:aot");
+  expect(ahead.layer("upscale.pt2").size).toBe(Bun.file(compiled).size);
+  const predicted = await cli(["predict", "upscale:aot", `image=${join(example, "samples/coffee.jpg")}`], { env });
   expect(predicted.stdout).toContain("data:image/png;base64,");
 }, 600_000);
-
-test("`build --weights` refuses a missing file, and a model with several weights files", async () => {
-  await using dir = await tempDir();
-  const build = (...options: string[]) => cli(["build", ...options], { env: { SCONCE_HOME: dir.path } });
-  expect(await build(example, "--weights", "missing.pt2")).toMatchObject({
-    code: 2,
-    stderr: expect.stringContaining("--weights: there is no missing.pt2"),
-  });
-  expect(await build(join(import.meta.dir, "../models/page"), "--weights", compiled)).toMatchObject({
-    code: 2,
-    stderr: expect.stringContaining("--weights replaces one file, but this model has 2"),
-  });
-});
 
 function open(path: string): Promise<NativeSession> {
   return openSession({ path, device: "cpu", threads: 1, ...model.tensors });

@@ -1,6 +1,6 @@
 /** A model folder before packaging: its bundle, declaration and files. */
 import { existsSync } from "node:fs";
-import { join, parse, resolve } from "node:path";
+import { join, parse } from "node:path";
 import { hasTensors, type Model, type ModelFacts, type OpenedModel, opened, withStated } from "../../author/define.ts";
 import { withoutFunctions } from "../../author/openai.ts";
 import type { TensorSpecs } from "../../author/tensor.ts";
@@ -21,7 +21,6 @@ import {
   staysInside,
 } from "../../package/store/manifest.ts";
 import { decodeExample, parseExample, type SetUpOptions, tearDown } from "../../pipeline/set-up.ts";
-import { missingFile } from "../command-line/missing-file.ts";
 import { dataUriOf } from "../commands/predict/input-file.ts";
 import { exportedProgram } from "./plain/exported-program.ts";
 import { MAX_BATCH_SIZE, rowsOf, runnableWeights, statedInputs, statedTensors } from "./plain/plain-model.ts";
@@ -29,8 +28,6 @@ import { TimeLimit } from "./time-limit.ts";
 
 export interface SourceOptions {
   readonly dir: string;
-  /** Weights to use in place of the model's. */
-  readonly weights?: string | undefined;
   /** Whether to compile exported programs even if they run uncompiled. */
   readonly isCompiled?: boolean;
   /** npm packages that the bundle leaves out. */
@@ -64,10 +61,9 @@ export interface SourceModel extends Pick<SetUpOptions, "example" | "pathOf"> {
  * @throws SconceError `model_invalid`, or the task's error
  */
 export async function withSource<T>(
-  { dir, weights: given, isCompiled = false, externals, timeoutS }: SourceOptions,
+  { dir, isCompiled = false, externals, timeoutS }: SourceOptions,
   task: (source: SourceModel) => Promise<T>,
 ): Promise<T> {
-  const weights = given === undefined ? undefined : resolve(given);
   const { code, sources } = await bundleModel(dir, externals);
   return elsewhere(async () => {
     const limit = new TimeLimit(timeoutS * 1000);
@@ -75,19 +71,13 @@ export async function withSource<T>(
     const examples = await Promise.all(declared.examples.map((example) => withFiles(declared, example, dir)));
     for (const example of examples) decodeExample(declared, example);
     const [example] = examples;
-    const { length: count } = Object.keys(declared.weights);
-    if (weights !== undefined && count > 1)
-      throw new SconceError("usage", `--weights replaces one file, but this model has ${count}`);
     const files = filesOf(declared);
     for (const name of files.keys()) requireFile(dir, name);
     await modelStore.prepareLibraries();
-    const pathOf = await pathsIn(dir, declared, { weights, isCompiled });
-    const { tensors, batchSize } = await statedFacts(declared, {
-      pathOf,
-      program: weights ?? join(dir, onlyWeights(declared)),
-    });
+    const pathOf = await pathsIn(dir, declared, isCompiled);
+    const { tensors, batchSize } = await statedFacts(declared, { pathOf, program: join(dir, onlyWeights(declared)) });
     const model = limit.model(opened({ ...declared, tensors }));
-    const programOf = (name: string) => exportedProgram(weights ?? join(dir, name));
+    const programOf = (name: string) => exportedProgram(join(dir, name));
     const { batchSize: declaredBatchSize } = declared.settings;
     const loaded = { code, sources, files, model, example, examples, batchSize, declaredBatchSize };
     try {
@@ -110,7 +100,7 @@ export async function openSource(
   const { code } = await bundleModel(dir);
   const declared = await loadModel(code, "test");
   for (const name of filesOf(declared).keys()) requireFile(dir, name);
-  const pathOf = await pathsIn(dir, declared, { weights: undefined });
+  const pathOf = await pathsIn(dir, declared);
   const { tensors, batchSize } = await statedFacts(declared, { pathOf, program: join(dir, onlyWeights(declared)) });
   return { model: opened(withStated(declared, { ...tensors, batchSize }), params), pathOf };
 }
@@ -231,15 +221,10 @@ function filesOf({ weights, operators, assets }: ModelFacts): ReadonlyMap<string
   ]);
 }
 
-/** Returns the function that finds the path of a declared file. Replaced or compiled weights keep the declared name. */
-async function pathsIn(
-  dir: string,
-  model: ModelFacts,
-  { weights: other, isCompiled = false }: Pick<SourceOptions, "weights" | "isCompiled">,
-): Promise<(name: string) => string> {
+/** Returns the function that finds the path of a declared file. Compiled weights keep the declared name. */
+async function pathsIn(dir: string, model: ModelFacts, isCompiled = false): Promise<(name: string) => string> {
   const paths = new Map<string, string>();
-  for (const name of Object.values(model.weights))
-    paths.set(name, await runnableWeights(other ?? join(dir, name), isCompiled));
+  for (const name of Object.values(model.weights)) paths.set(name, await runnableWeights(join(dir, name), isCompiled));
   return (name) => paths.get(name) ?? join(dir, name);
 }
 
@@ -274,7 +259,7 @@ export async function withFiles(
   for (const { path, message } of parsed.error?.issues ?? []) {
     const missing = await inlineFile(example, path, dir);
     if (missing === undefined || !NO_URL.test(message)) continue;
-    throw new SconceError("model_invalid", `${[name, ...path].join(".")}: ${missingFile(missing)}`);
+    throw new SconceError("model_invalid", `${[name, ...path].join(".")}: there is no ${missing}`);
   }
   return example;
 }

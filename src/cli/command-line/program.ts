@@ -8,7 +8,7 @@ import { configureLog, isLogJson, log, logTimes } from "../../base/log.ts";
 import { exitProcess } from "../../machine/processes/exit.ts";
 import { type Roles, roleOf, runRole } from "../../machine/processes/link.ts";
 import { commonOptions } from "../../server/config.ts";
-import { type Command, type Commands, type ListedCommand, peekOptions, usage, variableName } from "./command.ts";
+import { type Commands, type ListedCommand, peekOptions, usage } from "./command.ts";
 import { commandHelp, helpWidth, programHelp } from "./help.ts";
 
 export interface Program {
@@ -70,43 +70,7 @@ async function run(program: Program, argv: readonly string[]): Promise<void> {
   if (rawArgs.slice(0, end < 0 ? undefined : end).some(isHelp)) return printHelp(program, [name, ...rawArgs]);
   const command = await found.load();
   if (command.isServer) logTimes();
-  await warnOfUnknownVariables(program, command);
   await runCommand(command, { rawArgs: [...rawArgs] });
-}
-
-/** sconce's environment variables that belong to no option. */
-const otherVariables = [
-  "SCONCE_HOME",
-  "SCONCE_CACHE_DIR",
-  "SCONCE_PROGRAM",
-  "SCONCE_FOLLOWED",
-  "SCONCE_STARTED_AGAIN",
-  "SCONCE_TORCH_INDEX",
-];
-/**
- * Variables with sconce's prefix that other programs set: Kubernetes for services whose names begin with `sconce`, and
- * sconce's tests.
- */
-const foreignVariable = /_(SERVICE_HOST|SERVICE_PORT|PORT)(_|$)|^SCONCE_(TEST|TRIED|SCREENSHOTS)(_|$)/;
-
-async function warnOfUnknownVariables({ commands }: Program, running: Command): Promise<void> {
-  const own = new Set([...otherVariables, ...variablesOf(running)]);
-  const isOther = (name: string) => name.startsWith("SCONCE_") && !foreignVariable.test(name) && !own.has(name);
-  const others = Object.keys(process.env).filter(isOther);
-  if (others.length === 0) return;
-  const loaded = await Promise.all(Object.values(commands).map(({ load }) => load()));
-  const known = new Set([...own, ...loaded.flatMap(variablesOf)]);
-  const unknown = others.filter((name) => !known.has(name));
-  if (unknown.length === 0) return;
-  const shown = unknown.map((name) => {
-    const near = closest(name, known);
-    return near === undefined ? name : `${name} (did you mean ${near}?)`;
-  });
-  log.warn(`Ignored: no option is read from ${shown.join(", ")}`);
-}
-
-function variablesOf({ options }: Command): string[] {
-  return Object.entries(options).map(([key, option]) => variableName(key, option));
 }
 
 function isHelp(arg: string): boolean {

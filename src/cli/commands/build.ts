@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { z } from "zod";
 import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
-import { count, filePath, flagOff, flagOn, openOption, option } from "../../base/option.ts";
+import { count, flagOff, flagOn, openOption, option } from "../../base/option.ts";
 import { Progress } from "../../base/progress.ts";
 import { programName } from "../../machine/processes/program-name.ts";
 import { goldenTitle, mediaTypes } from "../../package/store/manifest.ts";
@@ -20,10 +20,9 @@ import { configOf, withSource } from "../build/source-model.ts";
 import { compareOption, externalOption, timeoutOption } from "../build/trial-options.ts";
 import { typeFindings } from "../build/type-check.ts";
 import { command, usage } from "../command-line/command.ts";
-import { missingFile } from "../command-line/missing-file.ts";
 
 export const build = command({
-  details: `The command bundles model.ts with its npm packages, checks its types if a tsconfig.json is near, loads the weights, runs the example twice alone and once in a batch, and copies everything into the model store. At the end, it prints repo:tag. The tag is derived from the content: equal content gets an equal tag. The tag latest moves to the new build. With --no-latest or --weights, latest moves only if the model has no other build.
+  details: `The command bundles model.ts with its npm packages, checks its types if a tsconfig.json is near, loads the weights, runs the example twice alone and once in a batch, and copies everything into the model store. At the end, it prints repo:tag. The tag is derived from the content: equal content gets an equal tag. The tag latest moves to the new build. With --no-latest, latest moves only if the model has no other build.
 
 A weights file becomes a model with arrays as inputs and outputs. Exported programs (torch.export.save) and AOTInductor packages describe their input tensors. TorchScript, an older format, does not: use --input.
 
@@ -42,12 +41,6 @@ sconce build traced.pt --input x=float32[N,784]`,
     latest: option({
       description: "Move the tag latest to this build; with --no-latest only if the model has no other build",
       ...flagOn,
-    }),
-    weights: openOption<string>({
-      description: "Weights to package instead of the model's, e.g. compiled for a processor",
-      alias: "w",
-      described: "the model's",
-      ...filePath,
     }),
     aot: option({
       description: "Compile exported programs with AOTInductor, for this processor or the GPU of the export",
@@ -75,18 +68,14 @@ sconce build traced.pt --input x=float32[N,784]`,
   async run({ options, positionals: [dir = "."] }) {
     // Checks the spelling of the name first, because trying the model can take long.
     const { name, tag: ownTag } = nameAndTag(options.tag);
-    if (options.weights !== undefined && !isFile(options.weights)) {
-      throw usage(`--weights: ${missingFile(options.weights)}`);
-    }
     using folder = await modelFolder(dir, { ...options, name });
-    const { weights, aot: isCompiled } = options;
     // The compiler runs beside the trial, in its own process.
     const isOver = new AbortController();
     using _ = { [Symbol.dispose]: () => isOver.abort() };
     const types = isFile(dir) ? Promise.resolve([]) : typeFindings(resolve(dir), isOver.signal);
     types.catch(() => {});
     const { code, model, batchSize, examples, files, pathOf, golden } = await withSource(
-      { dir: folder.path, weights, isCompiled, externals: options.external, timeoutS: options.timeout },
+      { dir: folder.path, isCompiled: options.aot, externals: options.external, timeoutS: options.timeout },
       async (source) => {
         const examination = newExamination();
         const { fixedRows, program } = folder;
@@ -107,7 +96,7 @@ sconce build traced.pt --input x=float32[N,784]`,
     const putting = new ModelStore().put({
       repository,
       tags: ownTag === undefined ? [] : [ownTag],
-      isVariant: weights !== undefined || !options.latest,
+      isVariant: !options.latest,
       folder: isFile(dir) ? undefined : folder.path,
       config: configOf({ model, batchSize, examples, pathOf }),
       layers: [

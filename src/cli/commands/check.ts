@@ -39,7 +39,7 @@ sconce check . --json | jq '.findings[].python'`,
   async run({ options, positionals: [given = "."] }) {
     const examination = newExamination();
     try {
-      const plain = { name: "model", weights: undefined, aot: false, batchSize: undefined };
+      const plain = { name: "model", aot: false, batchSize: undefined };
       using folder = await modelFolder(given, { ...plain, input: options.input });
       const { path, fixedRows, program } = folder;
       await withSource({ dir: path, externals: options.external, timeoutS: options.timeout }, (source) =>

@@ -2,61 +2,42 @@
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
-import { z } from "zod";
 import { codeOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
-import { filePath, flagOff, openOption, option } from "../../base/option.ts";
+import { filePath, openOption } from "../../base/option.ts";
 import { programName } from "../../machine/processes/program-name.ts";
-import { modelFile } from "../../package/code/bundle.ts";
 import { sourcesFolder } from "../../package/executable/sources.ts";
 import { modelStore } from "../../package/model-source.ts";
-import { checkRepository } from "../../package/store/reference.ts";
 import { type PlainOptions, writePlainModel } from "../build/plain/plain-model.ts";
 import { fixedBatchText, inputOption, isFile } from "../build/plain/tensor-input.ts";
 import { command, usage } from "../command-line/command.ts";
-import { missingFile } from "../command-line/missing-file.ts";
 import { linkTypes, typesConfig } from "./init/types-link.ts";
 
 const templateName = "colours";
 
 export const init = command({
-  details: `The folder must be new or empty. The sample model names colours. The comments in model.ts explain what to change for your model. export.py writes the weights. --from writes a model.ts for existing weights, with their tensors filled in.
+  details: `The folder must be new or empty. Its name becomes the name of the model. The sample model names colours. The comments in model.ts explain what to change for your model. export.py writes the weights. --from writes a model.ts for existing weights, with their tensors filled in.
 
-tsconfig.json finds the types of sconce in .sconce/types, a link to this installation of sconce. Git ignores the link. In a fresh clone, sconce check or --link restores the link. If sconce is installed in the folder, the types come from node_modules/sconce.`,
+tsconfig.json finds the types of sconce in .sconce/types, a link to this installation of sconce. Git ignores the link. In a fresh clone, sconce check restores the link. If sconce is installed in the folder, the types come from node_modules/sconce.`,
   example: `sconce init flowers
 sconce build flowers
 sconce init digits --from digits.pt2`,
   options: {
-    name: openOption<string>({
-      description: "Name of the model",
-      valueHint: "repo",
-      alias: "n",
-      described: "the folder's",
-      parse: z.string().min(1, "must be a name"),
-    }),
     from: openOption<string>({
       description: "Existing weights: an exported program, an AOTInductor package or TorchScript",
       described: "the sample model",
       ...filePath,
     }),
     input: inputOption,
-    link: option({
-      description: "Only write the link to the types, into an existing folder",
-      ...flagOff,
-    }),
   },
   positionals: [{ name: "dir", description: "The folder to write", required: true }],
   async run({ options, positionals: [given = ""] }) {
     if (given === "") throw usage("DIR must be a folder, not an empty text");
     const dir = resolve(given);
-    if (options.link) {
-      if (modelFile(dir) === undefined) throw usage(`--link: ${given} has no model.ts`);
-      return linkTypes(dir);
-    }
     if (options.from !== undefined && !isFile(options.from)) {
-      throw usage(`--from: ${missingFile(options.from)}`);
+      throw usage(`--from: there is no ${options.from}`);
     }
-    const name = options.name === undefined ? nameFrom(dir) : checkRepository(options.name);
+    const name = nameFrom(dir);
     await checkEmpty(dir, given);
     if (options.from === undefined && options.input.length > 0)
       throw usage("--input is for a weights file: name it with --from");

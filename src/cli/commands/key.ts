@@ -1,17 +1,15 @@
 /** `sconce key new`: prints a new API key. */
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
-import { z } from "zod";
 import { log } from "../../base/log.ts";
-import { count, filePath, openOption } from "../../base/option.ts";
-import { keyName, keyRate, makeKey, parseKeys, permissions } from "../../http/access/key-file.ts";
+import { filePath, openOption } from "../../base/option.ts";
+import { keyName, makeKey, parseKeys } from "../../http/access/key-file.ts";
 import { command, usage } from "../command-line/command.ts";
 
 export const key = command({
-  details: `The command prints a new API key once, on standard output. The entry for the file of keys has only the hash of the key. --file appends the entry to the file. Without --file, the entry goes to standard error. \`serve --api-keys FILE\` reads the file again when it changes.
+  details: `The command prints a new API key once, on standard output. The entry for the file of keys has only the hash of the key. docs/security.md lists fields for limits and permissions, which you can add to the entry. --file appends the entry to the file. Without --file, the entry goes to standard error. \`serve --api-keys FILE\` reads the file again when it changes.
 
-Two entries with one name are one client. To replace a key without a gap, add the new entry, change the client, and remove the old entry. The new entry gets the limits and permissions of the old entry, unless options set others. The limits and permissions of the last entry apply to both keys.`,
+Two entries with one name are one client. To replace a key without a gap, add the new entry, change the client, and remove the old entry. The new entry gets the limits and permissions of the old entry. The limits and permissions of the last entry apply to both keys.`,
   example: `sconce key new --name team-a --file keys.toml
-sconce key new --name batch --share 3 --rate 100/s --concurrent 50 --only predictions,read --file keys.toml
 sconce serve digits --api-keys keys.toml`,
   options: {
     name: openOption<string>({
@@ -27,51 +25,21 @@ sconce serve digits --api-keys keys.toml`,
       variable: "SCONCE_KEY_FILE",
       ...filePath,
     }),
-    share: openOption<number>({
-      description: "Inputs of the client that begin for each input of a client with share 1, while inputs of both wait",
-      described: "1",
-      variable: "SCONCE_KEY_SHARE",
-      ...count(1, 1000),
-    }),
-    rate: openOption<string>({
-      description: "Limit for started predictions, e.g. 100/s, 600/min or 5000/h",
-      valueHint: "n/s",
-      described: "no limit",
-      variable: "SCONCE_KEY_RATE",
-      parse: keyRate,
-    }),
-    concurrent: openOption<number>({
-      description: "Limit for unfinished predictions",
-      described: "no limit",
-      variable: "SCONCE_KEY_CONCURRENT",
-      ...count(1),
-    }),
-    only: openOption<readonly (typeof permissions)[number][]>({
-      description: `Permissions of the key: ${permissions.join(", ")}; separated by commas`,
-      valueHint: "name,…",
-      described: "all",
-      variable: "SCONCE_KEY_ONLY",
-      parse: z
-        .string()
-        .transform((given) => given.split(","))
-        .pipe(z.array(z.enum(permissions, `must be some of ${permissions.join(", ")}, separated by commas`))),
-    }),
   },
   positionals: [{ name: "action", description: "new", required: true }],
-  async run({ options: { name, file, share, rate, concurrent, only }, positionals: [action = ""] }) {
+  async run({ options: { name, file }, positionals: [action = ""] }) {
     if (action !== "new") throw usage(`unknown action ${JSON.stringify(action)}; the action is new`);
     if (name === undefined) throw usage("missing --name (see --help)");
     const old = file !== undefined && existsSync(file) ? readFileSync(file, "utf8") : "";
     const earlier = parseKeys(old, file ?? "").findLast((each) => each.name === name);
     const { hash: _, ...inherited } = earlier ?? { hash: undefined };
-    const given = Object.entries({ share, rate, concurrent, only }).filter(([, value]) => value !== undefined);
-    const { secret, entry } = makeKey({ ...inherited, ...Object.fromEntries(given), name });
+    const { secret, entry } = makeKey({ ...inherited, name });
     if (file === undefined) {
       console.error(entry);
     } else {
       append(file, old, entry);
       const as = earlier === undefined ? "" : " as another key of this client, with its limits and permissions";
-      log.info(`Added ${name} to ${file}${given.length === 0 ? as : ""}`);
+      log.info(`Added ${name} to ${file}${as}`);
     }
     console.log(secret);
   },

@@ -14,7 +14,6 @@ import { latestTag } from "../../package/store/reference.ts";
 import { ModelStore } from "../../package/store/store.ts";
 import { type GivenInput, inputOption, isFile } from "../build/plain/tensor-input.ts";
 import { usage } from "../command-line/command.ts";
-import { missingFile } from "../command-line/missing-file.ts";
 import { isPathText, pathGiven } from "../command-line/model-path.ts";
 
 export function modelOptions(source: ModelSource) {
@@ -70,7 +69,7 @@ function readFolder(path: string): string[] {
   try {
     return readdirSync(path);
   } catch {
-    throw usage(`${missingFile(path)}; expected a model store, a model's folder or a file of weights`);
+    throw usage(`there is no ${path}; expected a model store, a model's folder or a file of weights`);
   }
 }
 

@@ -5,8 +5,8 @@ import { Progress } from "../../base/progress.ts";
 import { isLoopback } from "../../machine/network/loopback.ts";
 import { push as pushModel } from "../../package/registry/push.ts";
 import { Registry } from "../../package/registry/registry.ts";
-import { formatRemote, parseRemoteReference, type RemoteReference } from "../../package/registry/remote-reference.ts";
-import { latestTag, parseReference } from "../../package/store/reference.ts";
+import { formatRemote, parseRemoteReference } from "../../package/registry/remote-reference.ts";
+import { parseReference } from "../../package/store/reference.ts";
 import { ModelStore } from "../../package/store/store.ts";
 import { command, usage } from "../command-line/command.ts";
 import { credentialsHelp, registryOptions } from "./registry/registry-options.ts";
@@ -22,8 +22,7 @@ sconce push registry.example.com/team/digits:v1`,
   positionals: [
     {
       name: "model",
-      description:
-        "repo[:tag] or repo@sha256:… of the store. With TARGET alone: the model with the name TARGET, else with its last part (digits:v1)",
+      description: "repo[:tag] or repo@sha256:… of the store. With TARGET alone: the model with the name TARGET",
       required: true,
     },
     { name: "target", description: "HOST[:PORT]/repo[:tag]; the tag of MODEL by default", required: false },
@@ -35,7 +34,7 @@ sconce push registry.example.com/team/digits:v1`,
       throw usage(`${JSON.stringify(target)} is a digest, which is made of the content; expected a tag`);
     }
     const store = new ModelStore();
-    const own = source ?? (await namedBy(remote, store));
+    const own = source ?? target;
     const reference = parseReference(own);
     const model = await store.resolve(own);
     const tag = remote.tag ?? ("tag" in reference ? reference.tag : model.tag);
@@ -62,13 +61,3 @@ sconce push registry.example.com/team/digits:v1`,
     console.log(formatRemote({ ...remote, tag: undefined, digest: model.digest }));
   },
 });
-
-/**
- * Reference of the model to push, derived from the target `host/repository:tag`: the same name if the store has it,
- * otherwise the last part of the repository with the tag.
- */
-async function namedBy({ host, repository, tag = latestTag }: RemoteReference, store: ModelStore): Promise<string> {
-  const full = `${host}/${repository}:${tag}`;
-  const names = (await store.list()).flatMap((model) => model.tags.map((each) => `${model.repository}:${each}`));
-  return names.includes(full) ? full : `${repository.split("/").at(-1)}:${tag}`;
-}

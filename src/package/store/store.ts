@@ -215,25 +215,24 @@ export class ModelStore {
   /**
    * Removes a tag, or for a digest all tags of the model in the repository. Then removes blobs that no manifest needs.
    * Processes that have a blob open can still read it. Works on a full disk.
-   * @param options.allTags removes all tags of the model, even if the reference names one tag
    * @throws SconceError `usage`, `model_not_found`, `store_unwritable`
    */
-  remove(reference: string, { allTags = false }: { allTags?: boolean } = {}): RemoveResult {
+  remove(reference: string): RemoveResult {
     // Fails for an unknown model before the lock's file is created in a store that does not exist.
     this.#find(reference);
     try {
-      return this.#remove(reference, allTags);
+      return this.#remove(reference);
     } catch (error) {
       throw diskFault(error, this.home) ?? error;
     }
   }
 
-  #remove(reference: string, allTags: boolean): RemoveResult {
+  #remove(reference: string): RemoveResult {
     using _lock = this.#layout.lock();
     this.#layout.sweep();
     const index = IndexFile.read(this.home);
     const found = this.#find(reference, index);
-    const byDigest = allTags || "digest" in parseReference(reference);
+    const byDigest = "digest" in parseReference(reference);
     const ofModel = index
       .entries()
       .filter((entry) => entry.repository === found.repository && entry.digest === found.digest);

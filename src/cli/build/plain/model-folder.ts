@@ -5,7 +5,6 @@ import { parse, resolve } from "node:path";
 import { temporaryFolder } from "../../../machine/files/temporary-folder.ts";
 import { modelStore } from "../../../package/model-source.ts";
 import { usage } from "../../command-line/command.ts";
-import { missingFile } from "../../command-line/missing-file.ts";
 import { nameFrom } from "../../commands/init.ts";
 import { writePlainModel } from "./plain-model.ts";
 import { type GivenInput, isFile } from "./tensor-input.ts";
@@ -13,7 +12,6 @@ import { type GivenInput, isFile } from "./tensor-input.ts";
 /** Options of `build` for a weights file. */
 interface PlainChoices {
   readonly name: string | undefined;
-  readonly weights: string | undefined;
   readonly input: readonly GivenInput[];
   readonly batchSize: number | undefined;
   readonly aot: boolean;
@@ -28,15 +26,14 @@ interface PreparedFolder extends Disposable {
 
 /** The given folder. For a weights file, writes a temporary folder, which disposal removes. */
 export async function modelFolder(given: string, options: PlainChoices): Promise<PreparedFolder> {
-  const { weights, input: inputs, batchSize, aot: isCompiled } = options;
+  const { input: inputs, batchSize, aot: isCompiled } = options;
   if (!isFile(given)) {
     if (!statSync(given, { throwIfNoEntry: false })?.isDirectory())
-      throw usage(`${missingFile(given)}; expected a model's folder, or a file of weights`);
+      throw usage(`there is no ${given}; expected a model's folder, or a file of weights`);
     if (inputs.length > 0 || batchSize !== undefined)
       throw usage("--input and --batch-size are for a weights file; model.ts declares both");
     return { path: resolve(given), [Symbol.dispose]() {} };
   }
-  if (weights !== undefined) throw usage("--weights replaces the weights of a folder, not of a file");
   await modelStore.prepareLibraries();
   const plain = { name: options.name ?? nameFrom(parse(given).name), inputs, batchSize, isCompiled };
   const folder = temporaryFolder(tmpdir(), "sconce-model-");

@@ -1,0 +1,12 @@
+/** The example `upscale` with other weights. */
+import { copyFile, cp } from "node:fs/promises";
+import { join } from "node:path";
+
+const example = join(import.meta.dir, "../../examples/upscale");
+
+/** Copies the example to a new folder, with a weights file in place of its own. @returns the folder */
+export async function withWeights(folder: string, weights: string): Promise<string> {
+  await cp(example, folder, { recursive: true });
+  await copyFile(weights, join(folder, "upscale.pt2"));
+  return folder;
+}
