@@ -39,11 +39,7 @@ describe("a failing hook", () => {
       },
       "a tensor's data is a typed array, not undefined; is an await missing before the call that made it?",
     ],
-    [
-      "predict gives a promise",
-      { predict: predict(`return { y: ${called} }`) },
-      'predict gave a promise as "y": await the call that makes it',
-    ],
+    ["predict gives a promise", { predict: predict(`return { y: ${called} }`) }, 'a promise as "y": await the call'],
   ])("%s", async (name, change, message) => {
     const folder = await writeModel(dir, modelText({ ...four, ...change }), name);
     for (const file of ["deep.pt", "tokens.pt"]) await copyFile(weights.path(file), join(folder, file));

@@ -112,24 +112,9 @@ describe("a NumPy file", () => {
       "flat",
       "flat can't be read from \"bad.npy\": it holds elements of NumPy's type <u2; save it as one of <f2, <f4,",
     ],
-    [
-      "of records",
-      { descr: "[('a', '<f4')]", shape: "(1,)", data: floats(1) },
-      "flat",
-      "it holds records; expected an array of numbers",
-    ],
-    [
-      "that is big-endian",
-      { descr: "'>f4'", shape: "(2,)", data: floats(1, 2) },
-      "flat",
-      'its elements are big-endian; save array.astype("<f4")',
-    ],
-    [
-      "that is cut off",
-      { descr: "'<f4'", shape: "(3,)", data: floats(1, 2) },
-      "flat",
-      "it has 8 bytes of elements; expected 12",
-    ],
+    ["of records", { descr: "[('a', '<f4')]", shape: "(1,)", data: floats(1) }, "flat", "it holds records; expected"],
+    ["that is big-endian", { descr: "'>f4'", shape: "(2,)", data: floats(1, 2) }, "flat", 'save array.astype("<f4")'],
+    ["that is cut off", { descr: "'<f4'", shape: "(3,)", data: floats(1, 2) }, "flat", "it has 8 bytes of elements"],
     [
       "of so many empty rows that their lists fill the memory",
       { descr: "'<f8'", shape: "(4000000000, 0)", data: new Uint8Array(0) },
@@ -142,12 +127,7 @@ describe("a NumPy file", () => {
       "wide",
       "it has 100 dimensions; NumPy has at most 64",
     ],
-    [
-      "of other dimensions",
-      { descr: "'<f4'", shape: "(1, 2)", data: floats(1, 2) },
-      "flat",
-      "flat.0: expected a number that float32 can hold, received a list",
-    ],
+    ["of other dimensions", { descr: "'<f4'", shape: "(1, 2)", data: floats(1, 2) }, "flat", "flat.0: expected a numb"],
   ])("%s is refused", async (_, parts, field, part) => {
     await Bun.write(dir.join("bad.npy"), npy(parts));
     const { code, message } = await failureOf(here("--example", `${field}=@bad.npy`));

@@ -1,6 +1,7 @@
 /** The expected wait of a new prediction, estimated from the rate at which inputs began. */
 import { expect, test } from "bun:test";
 import { DrainRate } from "../src/pipeline/drain-rate.ts";
+import { QueueWait } from "../src/predictions/redis/queue-state.ts";
 
 /**
  * Begins `perSecond` inputs a second, for `seconds` from `fromMs` on. The queue is never empty. @returns the time at
@@ -47,4 +48,15 @@ test("before any input has begun, the expected wait is the time since the server
   const rate = new DrainRate(() => 0);
   rate.busy(0);
   expect([rate.waitMs(0, 9000), rate.waitMs(4000, 9000)]).toEqual([0, 9000]);
+});
+
+test("in a queue, the rate is that of the claims, which the figures of the queue show once a second", () => {
+  const wait = new QueueWait();
+  for (let second = 0; second <= 20; second++) {
+    wait.update({ ended: 50 * second, waiting: 1000 - 50 * second, taken: 16 }, 1000 * second);
+  }
+  expect([wait.waitMs(20_000), wait.waitMs(21_000)]).toEqual([0, 0]);
+  wait.update({ ended: 1000, waiting: 500, taken: 16 }, 21_000);
+  wait.update({ ended: 1040, waiting: 500, taken: 26 }, 22_000);
+  expect(wait.waitMs(22_000)).toBeCloseTo(10_000, -3);
 });

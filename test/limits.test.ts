@@ -182,6 +182,7 @@ test("a request that would wait too long is refused at once with a time to retry
   expect(response.status).toBe(429);
   expect(Number(response.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
   expect((await response.json()) as ProblemBody).toMatchObject({ detail: expect.stringContaining("too long") });
+  expect(await server.client.metric('sconce_requests_rejected_total{code="429",cause="time"}')).toBe(1);
   const polled = await server.client.create([{ x: 1 }]);
   expect((await server.client.refused([{ x: 1 }], { "Cancel-After": "1" })).status).toBe(429);
   for (const { prediction_id: id } of [...created, polled]) await server.client.cancel(id);

