@@ -153,17 +153,6 @@ test("items that influence each other only at other sizes than the example's are
   expect(checked).toMatchObject({ code: 1, findings: [{ mistake: "training mode, or items mixed" }] });
 });
 
-test("check tries both ends of a free range and sizes near the example's, and prints the program's guards", async () => {
-  const free = { input: '"length"', output: '"length"' };
-  const folder = await folderOf(join(wrong, "guarded.pt2"), free, { batchSize: "4" });
-  const { built, checked } = await tried(folder);
-  expect(built).toMatchObject({ code: 0, stderr: "" });
-  expect(checked.guards).toEqual(["(L['x'].size()[1] % 2) == 0"]);
-  expect(checked.sizes.map(({ name, size }: { name: string; size: number }) => [name, size])).toEqual(
-    [2, 3, 5, 6, 8].map((size) => ["x.size(1)", size]),
-  );
-});
-
 test("a network that was traced for a batch of two is reported by build and check, for a file and in a folder", async () => {
   const input = ["--input", "x=float32[N,4]"];
   const { built, checked } = await tried(join(wrong, "traced-two.pt"), ...input);

@@ -107,12 +107,6 @@ class Traced(nn.Module):
         return x.reshape(2, 2, 2).sum(2)
 
 
-class Guarded(nn.Module):
-    def forward(self, x):
-        torch._check(x.shape[1] % 2 == 0)
-        return x * 2
-
-
 def main(folder: str) -> None:
     warnings.simplefilter("ignore")
     os.makedirs(folder)
@@ -139,8 +133,6 @@ def main(folder: str) -> None:
     free = ({0: FREE, 1: Dim("length", min=2, max=64)},)
     for name, module in {"maximum": Maximum(), "long-mixes": LongMixes()}.items():
         save(export(module, (torch.rand(2, 4),), dynamic_shapes=free), os.path.join(folder, f"{name}.pt2"))
-    program = export(Guarded(), (torch.rand(2, 4),), dynamic_shapes=({0: FREE, 1: FREE},))
-    save(program, os.path.join(folder, "guarded.pt2"))
 
     state = nn.Linear(2, 2).state_dict()
     checkpoints = {

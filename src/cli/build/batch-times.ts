@@ -6,7 +6,6 @@ import { batchStacker } from "../../engine/native/binding.ts";
 import type { Runner } from "../../engine/runner.ts";
 import { doublings, warmUp } from "../../engine/warm-up.ts";
 import { availableCores } from "../../machine/control-groups.ts";
-import { peakMemory } from "./peak-memory.ts";
 import { shortestMs } from "./shortest-time.ts";
 
 export interface BatchTimes {
@@ -14,7 +13,6 @@ export interface BatchTimes {
   readonly stackMs: number;
   /** Milliseconds of a forward pass, including stacking. */
   readonly forwardMs: number;
-  readonly peakBytes: number | undefined;
 }
 
 /** Largest batch size to measure in addition to the given sizes. */
@@ -57,8 +55,8 @@ export async function measureBatches(
   const stack = batchStacker(tensors.inputs);
   const measure = async (size: number): Promise<BatchTimes> => {
     const batch = batchOf(item, size);
-    const { result: forwardMs, peakBytes } = await peakMemory(() => shortestMs(() => runner.run(batch)));
-    return { size, stackMs: await shortestMs(async () => stack(batch)), forwardMs, peakBytes };
+    const forwardMs = await shortestMs(() => runner.run(batch));
+    return { size, stackMs: await shortestMs(async () => stack(batch)), forwardMs };
   };
   const batches: BatchTimes[] = [];
   for (const size of sizes) batches.push(await measure(size));

@@ -2,7 +2,6 @@
 import type { BatchTimes } from "./batch-times.ts";
 import type { ComparedReference } from "./compared-reference.ts";
 import type { Finding } from "./finding.ts";
-import type { TriedSize } from "./weights-facts.ts";
 
 /**
  * Largest difference between an output of the example and the same output in another run: alone a second time, in a
@@ -17,20 +16,15 @@ interface Differences {
 export interface Examination {
   readonly stages: { readonly stage: string; readonly ms: number }[];
   readonly batches: BatchTimes[];
-  /** Runs with other free sizes than the example's. */
-  readonly sizes: TriedSize[];
-  /** Guards of the exported programs, as PyTorch prints them. */
-  readonly guards: string[];
   /** The smallest batch size with nearly the best throughput. */
   proposedBatchSize?: number | undefined;
   differences?: Differences;
   reference?: ComparedReference;
-  weightsBytes?: number | undefined;
   device?: string;
   threads?: number;
   readonly findings: Finding[];
 }
 
 export function newExamination(): Examination {
-  return { stages: [], batches: [], sizes: [], guards: [], findings: [] };
+  return { stages: [], batches: [], findings: [] };
 }

@@ -24,7 +24,6 @@ import type { Examination } from "./examination-report.ts";
 import { exportMistakes } from "./export-mistakes.ts";
 import { Findings, findingOf } from "./finding.ts";
 import { fixedBatchFault, forwardFault, loadFault } from "./forward-fault.ts";
-import { peakMemory } from "./peak-memory.ts";
 import { exportedProgram } from "./plain/exported-program.ts";
 import { statedInputs } from "./plain/plain-model.ts";
 import { recording } from "./recorded-calls.ts";
@@ -95,19 +94,18 @@ class Stages {
 
   async run(fetcher: Fetcher): Promise<ExampleRun | undefined> {
     const { model, pathOf, example } = this.#source;
-    this.#report.guards.push(...this.#rows.warn());
+    this.#rows.warn();
     const predict = this.#options.isCompared && model.predict ? recording(model.predict, this.#calls) : model.predict;
     const weights = Object.values(model.weights).map(pathOf);
     const devices = await resolveDevices({ operator: deviceOverride(model), author: model.settings.device, weights });
     this.#report.device = devices.join(", ");
     // The later search for the fastest number of threads starts with one. Without the search, all cores are used.
     const threads = this.#options.isMeasured ? 1 : availableParallelism();
-    const { result: runners, peakBytes } = await peakMemory(() =>
-      this.#timed("load weights", () => openWeights({ ...model, predict }, { pathOf, devices, threads, instances: 1 })),
+    const runners = await this.#timed("load weights", () =>
+      openWeights({ ...model, predict }, { pathOf, devices, threads, instances: 1 }),
     ).catch((error: unknown) => {
       throw loadFault(error);
     });
-    this.#report.weightsBytes = peakBytes;
     try {
       await this.#timed("setup", () => runSetup(model, pathOf));
       const pipeline = new ItemPipeline(model, fetcher);
@@ -281,8 +279,6 @@ class Stages {
     for (const { name, size, item: other } of trialSizes(model.tensors.inputs, item, facts.inputs)) {
       if (performance.now() - started + SIZE_RUNS * this.#itemMs > SIZES_MS) return;
       const tried = await tryOutputs(runner, this.#trialOf([other, other])).catch(codedError);
-      const refused = tried instanceof SconceError ? tried.message : undefined;
-      this.#report.sizes.push({ name, size, refused });
       if (tried instanceof SconceError) continue;
       const fault = tried.find((output) => output.fault !== undefined)?.fault;
       if (fault === undefined) continue;

@@ -79,10 +79,6 @@ export const exportMistakes = {
     python: (inputs) =>
       `def forward(self, ${Object.keys(inputs).join(", ")}): …  # or rename in model.ts; outputs by name: return {"scores": y}`,
   },
-  batchSoftmax: {
-    name: "softmax over the batch",
-    python: () => "y = y.softmax(dim=1)  # dim=0 is the batch",
-  },
   padding: {
     name: "padding taken for content",
     python: () =>
@@ -91,7 +87,7 @@ export const exportMistakes = {
   mixed: {
     name: "training mode, or items mixed",
     python: (inputs) =>
-      `program = ${exporting(inputs)}  # batch normalization in training mode? else: no mean, sum or norm over dim=0`,
+      `program = ${exporting(inputs)}  # batch normalization in training mode? else: no softmax, mean, sum or norm over dim=0`,
   },
   random: {
     name: "training mode, or random outputs",

@@ -26,9 +26,8 @@ export class StatedRows {
   /**
    * Warns about weights with a fixed batch size, or with a smallest batch size above 2. Reads the files, without a run.
    * The model's own `predict` or `begin` chooses the batches of its calls, so it gets no warning.
-   * @returns the guards of the weights
    */
-  warn(): readonly string[] {
+  warn(): void {
     const { model, pathOf } = this.#source;
     const facts = weightsFacts(model, pathOf);
     for (const { file, inputs, isCompiled } of model.predict === undefined ? facts : []) {
@@ -42,7 +41,6 @@ export class StatedRows {
     const rows = this.#chosenRows;
     if (facts.length === 0 && rows !== undefined && model.predict === undefined)
       this.#warnOfFixed({ file: Object.values(model.weights)[0] ?? "", rows, isChosen: true });
-    return facts.flatMap(({ guards }) => guards);
   }
 
   #warnOfFixed(fixed: FixedBatch): void {

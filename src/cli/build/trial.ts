@@ -4,7 +4,6 @@
  */
 
 import type { ModelFacts } from "../../author/define.ts";
-import { elements } from "../../author/elements.ts";
 import { type Dim, pad, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { itemCheck } from "../../engine/item-check.ts";
 import { rowParting } from "../../engine/rows.ts";
@@ -14,9 +13,6 @@ import type { ItemPipeline } from "../../pipeline/item-pipeline.ts";
 import { wholeText } from "../../pipeline/output-encoder.ts";
 import { noSignal, type PreparedExample } from "../../pipeline/set-up.ts";
 import { halved, lengthened, nudged, otherValues, zeroed } from "./trial-items.ts";
-
-/** How far a value may be from 1 and still count as 1, for softmax outputs. */
-const ONE_DIFFERENCE = 0.01;
 
 export interface Trial {
   readonly tensors: ModelFacts["tensors"];
@@ -45,9 +41,7 @@ export interface TriedOutput {
    */
   readonly padded: number | undefined;
   /** The cause of a difference that exceeds rounding. */
-  readonly fault:
-    | { readonly kind: "random" | "mixed" | "batchSoftmax" | "padding"; readonly message: string }
-    | undefined;
+  readonly fault: { readonly kind: "random" | "mixed" | "padding"; readonly message: string } | undefined;
 }
 
 /** Runs the trials, and compares each output with the output of the same item alone. @throws SconceError if a run fails */
@@ -113,7 +107,7 @@ export async function tryOutputs(runner: Runner, trial: Trial): Promise<TriedOut
       return { ...tried, fault: undefined };
     }
     const message = `output "${name}" differs ${text(mixed)} when the example runs in a batch: the weights mix the items of a batch (a softmax or mean over the first dimension?)${fix}`;
-    return { ...tried, fault: { kind: isBatchSoftmax(expected, together?.[i]) ? "batchSoftmax" : "mixed", message } };
+    return { ...tried, fault: { kind: "mixed", message } };
   });
   return Promise.all(trying);
 }
@@ -274,17 +268,4 @@ function rowOf(output: Tensor | undefined, row: number): Tensor | undefined {
   if (output === undefined) return undefined;
   const size = output.data.length / (output.shape[0] ?? 1);
   return { ...output, shape: [1, ...output.shape.slice(1)], data: output.data.subarray(row * size, (row + 1) * size) };
-}
-
-/** Whether the output looks like a softmax over the batch, which gives a single item only ones. */
-function isBatchSoftmax(alone: Tensor | undefined, together: Tensor | undefined): boolean {
-  if (alone === undefined || together === undefined) return false;
-  const all = ({ dtype, data }: Tensor, test: (value: number) => boolean) => {
-    for (const each of data) if (!test(Number(elements[dtype].write(each)))) return false;
-    return true;
-  };
-  return (
-    all(alone, (value) => Math.abs(value - 1) < ONE_DIFFERENCE) &&
-    all(together, (value) => value >= 0 && value < 1 + ONE_DIFFERENCE)
-  );
 }

@@ -1,9 +1,8 @@
 /**
- * Reads facts from weights files: batch sizes, guards and ranges of free sizes. Chooses sizes to try in these ranges.
+ * Reads facts from weights files: batch sizes and ranges of free sizes. Chooses sizes to try in these ranges.
  */
 import type { ModelFacts } from "../../author/define.ts";
 import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
-import { programSchema } from "../../engine/program/program-schema.ts";
 import { WeightsFile } from "../../engine/program/weights-file.ts";
 import { statedInputs } from "./plain/plain-model.ts";
 import type { TensorInput } from "./plain/tensor-input.ts";
@@ -12,13 +11,9 @@ import { resized } from "./trial-items.ts";
 export interface WeightsFacts {
   readonly file: string;
   readonly inputs: readonly TensorInput[];
-  /** Guards of an exported program, as PyTorch prints them. */
-  readonly guards: readonly string[];
   /** Whether the weights are an AOTInductor package, which pads batches below its smallest batch size. */
   readonly isCompiled: boolean;
 }
-
-const guardsSchema = programSchema.pick({ guards_code: true });
 
 /** The facts of each weights file that states them. TorchScript states none. */
 export function weightsFacts(
@@ -28,9 +23,7 @@ export function weightsFacts(
   return Object.values(weights).flatMap((file): WeightsFacts[] => {
     const inputs = statedInputs(pathOf(file));
     if (inputs === undefined) return [];
-    const program = new WeightsFile(pathOf(file)).programText;
-    const guards = program === undefined ? [] : guardsSchema.parse(JSON.parse(program)).guards_code;
-    return [{ file, inputs, guards, isCompiled: program === undefined }];
+    return [{ file, inputs, isCompiled: new WeightsFile(pathOf(file)).programText === undefined }];
   });
 }
 
@@ -57,13 +50,6 @@ export interface SizedItem {
   readonly name: string;
   readonly size: number;
   readonly item: readonly Tensor[];
-}
-
-export interface TriedSize {
-  readonly name: string;
-  readonly size: number;
-  /** Why the weights refused this size; undefined if they ran. */
-  readonly refused: string | undefined;
 }
 
 /** Largest size to try, as a multiple of the example's size. The limit saves memory. */

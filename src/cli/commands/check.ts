@@ -2,8 +2,7 @@
 import { resolve } from "node:path";
 import { colorize } from "consola/utils";
 import { messageWithLine } from "../../base/author-line.ts";
-import { formatBytes } from "../../base/bytes.ts";
-import { oneLine, SconceError } from "../../base/errors.ts";
+import { SconceError } from "../../base/errors.ts";
 import { rounded } from "../../base/milliseconds.ts";
 import { flagOff, option } from "../../base/option.ts";
 import { examine } from "../build/examination.ts";
@@ -18,11 +17,11 @@ import { command } from "../command-line/command.ts";
 import { formatTable } from "../command-line/table.ts";
 
 export const check = command({
-  details: `The command packages nothing. First, check tests the types of model.ts with the nearest tsconfig.json, and with typescript of the folder, else of sconce. Then check runs the example alone, again and in a batch, and compares the outputs. Like build, check tries both ends of each dynamic size, and padding with the example's values negated, scaled and at random. The report has the time and memory of each stage and of batches of 1, 2, 4 and so on, a proposed batchSize, and the guards of an exported program.
+  details: `The command packages nothing. First, check tests the types of model.ts with the nearest tsconfig.json, and with typescript of the folder, else of sconce. Then check runs the example alone, again and in a batch, and compares the outputs. Like build, check tries both ends of each dynamic size, and padding with the example's values negated, scaled and at random. The report has the time of each stage and of batches of 1, 2, 4 and so on, and a proposed batchSize.
 
 The command finds common mistakes of an export, and prints the Python fix of each. A batch may be fixed, or missing in an output. The network may be in training mode, have weights of a GPU or of another dtype, or call unknown operators. The names of tensors may be wrong. Outputs may change at random, with a buffer, or with other items of the batch. Outputs of a tuple have no names, so the command does not detect outputs that are declared in the wrong order.
 
-The command exits with 1 if it finds a mistake. --json prints times in milliseconds and memory in bytes. The field effect of a finding says what build does: refused (refuses the model), unsteady (refuses without --allow-random), warned (warns).`,
+The command exits with 1 if it finds a mistake. --json prints times in milliseconds. The field effect of a finding says what build does: refused (refuses the model), unsteady (refuses without --allow-random), warned (warns).`,
   example: `sconce check examples/digits
 sconce check traced.pt --input x=float32[N,784]
 sconce check . --json | jq '.findings[].python'`,
@@ -66,7 +65,7 @@ function asJson({ findings, ...measured }: Examination) {
 }
 
 function report(examination: Examination): string {
-  const { stages, batches, proposedBatchSize: proposed, sizes, guards, differences, reference, findings } = examination;
+  const { stages, batches, proposedBatchSize: proposed, differences, reference, findings } = examination;
   const parts: string[] = [];
   if (stages.length > 0) {
     const rows = stages.map(({ stage, ms }) => [stage, `${rounded(ms)} ms`]);
@@ -74,19 +73,16 @@ function report(examination: Examination): string {
   }
   const [alone] = batches;
   if (alone !== undefined) {
-    const rows = batches.map(({ size, stackMs, forwardMs, peakBytes }) => [
+    const rows = batches.map(({ size, stackMs, forwardMs }) => [
       String(size),
       rounded(stackMs),
       rounded(forwardMs),
       rounded(forwardMs / size),
       `${rounded((alone.forwardMs * size) / alone.size / forwardMs)} ×`,
-      memoryText(peakBytes),
     ]);
-    const { device, threads, weightsBytes } = examination;
-    const head = ["BATCH", "STACK MS", "FORWARD MS", "MS AN ITEM", "THROUGHPUT", "MEMORY"];
-    parts.push(
-      `${formatTable(head, rows)}\nOn ${device} with ${threads} ${threads === 1 ? "thread" : "threads"}; loading the weights took ${memoryText(weightsBytes)}.`,
-    );
+    const { device, threads } = examination;
+    const head = ["BATCH", "STACK MS", "FORWARD MS", "MS AN ITEM", "THROUGHPUT"];
+    parts.push(`${formatTable(head, rows)}\nOn ${device} with ${threads} ${threads === 1 ? "thread" : "threads"}.`);
   }
   if (proposed !== undefined) {
     parts.push(`Proposed batchSize: ${proposed}, the smallest with at least 90 % of the best throughput here.`);
@@ -107,14 +103,6 @@ function report(examination: Examination): string {
     if (compared > 0 || missing === undefined) parts.push(counts);
     if (missing !== undefined) parts.push(`Not compared with PyTorch: ${missing}.`);
   }
-  if (guards.length > 0) parts.push(`Guards of the program:\n${guards.map((guard) => `  ${guard}`).join("\n")}`);
-  if (sizes.length > 0) {
-    const rows = sizes.map(({ name, size, refused }) => [
-      `${name} = ${size}`,
-      refused === undefined ? "runs" : oneLine(refused, 120),
-    ]);
-    parts.push(formatTable(["OTHER SIZE", "RESULT"], rows));
-  }
   const isColoured = process.stdout.isTTY && !process.env.NO_COLOR;
   const colour: typeof colorize = (name, text) => (isColoured ? colorize(name, text) : String(text));
   for (const { mistake, error, python } of findings) {
@@ -123,10 +111,6 @@ function report(examination: Examination): string {
   }
   if (findings.length === 0) parts.push(colour("green", "✔ no mistakes found"));
   return parts.join("\n\n");
-}
-
-function memoryText(bytes: number | undefined): string {
-  return bytes === undefined ? "unknown" : formatBytes(bytes);
 }
 
 function differenceText(difference: number): string {

@@ -32,7 +32,7 @@ const fixed = {
 } satisfies Partial<ServeConfig>;
 
 export const dev = command({
-  details: `The command packages nothing. When model.ts, an imported file, an asset or the weights change, the server loads the new version beside the old one. The old version serves until the new version is ready, and finishes its requests. If only code changes, the weights stay loaded. If the new code has an error, the command prints it in one line with its place in model.ts, and the last working version continues. While no version works, the server answers 503. A new name of the model needs a restart of the command. The command accepts the options of serve that make sense for a folder.`,
+  details: `The command packages nothing. When model.ts, an imported file, an asset or the weights change, the server loads the new version beside the old one. The old version serves until the new version is ready, and finishes its requests. If only code changes, the weights stay loaded. If the new code has an error, the command prints it in one line with its place in model.ts, and the last working version continues. The port opens with the first version that works. A new name of the model needs a restart of the command. The command accepts the options of serve that make sense for a folder.`,
   example: `sconce dev
 sconce dev examples/digits --port 8080`,
   // Headings by the first option of each group. `dev` lacks some first options of `serve`, so other options take their

@@ -5,9 +5,9 @@ import { modelStore } from "../../package/model-source.ts";
 import { serveOptions } from "../../server/config.ts";
 import { command } from "../command-line/command.ts";
 import type { Check } from "../doctor/check.ts";
-import { bun, cores, descriptors, memory, port, processor, system } from "../doctor/machine.ts";
+import { memory, port, processor, system } from "../doctor/machine.ts";
 import { native } from "../doctor/native.ts";
-import { cache, credentials, data, models } from "../doctor/storage.ts";
+import { cache, data } from "../doctor/storage.ts";
 
 export const doctor = command({
   details:
@@ -25,8 +25,7 @@ sconce doctor --json | jq -r '.checks[] | select(.state != "ok").fix'`,
       checks.push(check);
       if (!options.json) print(check);
     };
-    for (const check of [bun, system, processor, cores, memory, descriptors, data, cache, credentials]) tell(check());
-    tell(await models());
+    for (const check of [system, processor, memory, data, cache]) tell(check());
     tell(port(options.host, options.port));
     for (const check of await native(() => modelStore.prepareLibraries())) tell(check);
     const isAble = checks.every(({ state }) => state !== "fault");

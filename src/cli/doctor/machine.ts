@@ -1,26 +1,16 @@
 /** Checks of the machine or container for `sconce doctor`. */
 import { totalmem } from "node:os";
-import { version } from "../../../package.json";
 import { formatBytes } from "../../base/bytes.ts";
 import { systemText } from "../../base/system-file.ts";
-import { descriptorLimit, listenFault } from "../../http/listener.ts";
-import { availableCores, memoryLimit } from "../../machine/control-groups.ts";
+import { listenFault } from "../../http/listener.ts";
+import { memoryLimit } from "../../machine/control-groups.ts";
 import { glibcVersion } from "../../machine/libtorch/glibc.ts";
 import { type Check, fault, ok, warning } from "./check.ts";
 
-const OLDEST_BUN = "1.4.5";
 /** The oldest C library with which the addon works. */
 const OLDEST_GLIBC = "2.34";
 /** Bytes of memory that libtorch takes with a small model. Less memory causes a warning. */
 const LITTLE_MEMORY = 1024 ** 3;
-/** Number of file descriptors below which a warning appears. Each client needs one, each process and store a few. */
-const FEW_DESCRIPTORS = 1024;
-
-export function bun(running = Bun.version): Check {
-  const found = `Bun ${running}, sconce ${version}`;
-  return Bun.semver.satisfies(running, `>=${OLDEST_BUN}`) ? ok("bun", found) : fault("bun", found, "run `bun upgrade`");
-}
-
 export function system(glibc = glibcVersion()): Check {
   const machine = `${process.platform} ${process.arch}`;
   if (process.platform !== "linux") return ok("system", machine);
@@ -51,13 +41,6 @@ export function processor(): Check {
     : ok("processor", found);
 }
 
-/** The number of cores, as a container limits them. */
-export function cores(): Check {
-  const online = systemText("/proc/cpuinfo").match(/^processor\s*:/gm)?.length;
-  const cores = availableCores();
-  return ok("cores", online === undefined || online === cores ? `${cores}` : `${cores} of the machine's ${online}`);
-}
-
 export function memory(): Check {
   const limit = memoryLimit();
   const found =
@@ -65,13 +48,6 @@ export function memory(): Check {
   return limit < LITTLE_MEMORY
     ? warning("memory", found, "give the container 1 GiB or more; libtorch alone takes some 300 MiB")
     : ok("memory", found);
-}
-
-export function descriptors(): Check {
-  const limit = descriptorLimit();
-  return limit < FEW_DESCRIPTORS
-    ? warning("descriptors", `${limit}`, `raise it: \`ulimit -n 65536\`; connections take one each`)
-    : ok("descriptors", Number.isFinite(limit) ? `${limit}` : "no limit");
 }
 
 export function port(host: string, port: number): Check {

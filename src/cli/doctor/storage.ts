@@ -2,12 +2,8 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { formatBytes } from "../../base/bytes.ts";
-import { messageOf } from "../../base/errors.ts";
 import { storeLocation } from "../../machine/files/location.ts";
 import { cacheLocation } from "../../machine/libtorch/cache-folder.ts";
-import { programName } from "../../machine/processes/program-name.ts";
-import { credentialFiles } from "../../package/registry/credentials.ts";
-import { ModelStore } from "../../package/store/store.ts";
 import { type Check, fault, ok, warning } from "./check.ts";
 
 /** Bytes of disk space that a model with libtorch needs. Less free space causes a warning. */
@@ -30,32 +26,12 @@ export function data(): Check {
   return state.freeBytes < LITTLE_SPACE ? warning("data", found, `make room, or ${fix}`) : ok("data", found);
 }
 
-export async function models(): Promise<Check> {
-  const build = `build one with \`${programName} build DIR\``;
-  try {
-    const all = await new ModelStore().list();
-    const damaged = all.filter(({ problem }) => problem !== undefined);
-    if (damaged.length > 0) {
-      return warning("models", `${all.length}, ${damaged.length} of them damaged`, `see \`${programName} models\``);
-    }
-    return all.length === 0 ? warning("models", "none", build) : ok("models", `${all.length}`);
-  } catch (error) {
-    return fault("models", `cannot be listed: ${messageOf(error)}`, "name another store with SCONCE_HOME");
-  }
-}
-
 /** Checks the cache directory, into which only executables unpack libraries. */
 export function cache(): Check {
   const fix = "name a folder with SCONCE_CACHE_DIR; executables unpack libtorch into it";
   const folder = cacheLocation(process.env.SCONCE_CACHE_DIR);
   if (folder === undefined) return warning("cache", "none: this user has no home", fix);
   return folderState(folder).isWritable ? ok("cache", folder) : warning("cache", `${folder} cannot be written`, fix);
-}
-
-/** Lists the files with credentials, but never the credentials. */
-export function credentials(): Check {
-  const files = credentialFiles().filter((file) => existsSync(file));
-  return ok("registries", files.length === 0 ? "no credentials" : `credentials in ${files.join(", ")}`);
 }
 
 interface FolderState {

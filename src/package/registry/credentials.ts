@@ -72,7 +72,7 @@ export async function findCredentials(
 }
 
 /** Paths of the files that may contain credentials, in search order. */
-export function credentialFiles(env: Environment = process.env): string[] {
+function credentialFiles(env: Environment = process.env): string[] {
   const { REGISTRY_AUTH_FILE, DOCKER_CONFIG, XDG_RUNTIME_DIR, HOME } = env;
   return [
     ...(REGISTRY_AUTH_FILE ? [REGISTRY_AUTH_FILE] : []),

@@ -3,14 +3,9 @@
  * `POST /reload` switches to a new build.
  */
 import { resolve } from "node:path";
-import { Hono } from "hono";
 import { codedError, SconceError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
-import { Listener } from "../../../http/listener.ts";
-import { problemOf, problemResponse } from "../../../http/problem.ts";
-import { addRoutes } from "../../../http/route.ts";
-import { healthRoutes, Lifecycle, notReady } from "../../../http/routes/health.ts";
-import { withContext } from "../../../http/with-context.ts";
+import { freePort } from "../../../http/listener.ts";
 import { Child } from "../../../machine/processes/child.ts";
 import { makeRunFolder, type RunFolder } from "../../../machine/processes/run-folder.ts";
 import type { ServeConfig } from "../../../server/config.ts";
@@ -34,8 +29,6 @@ export class DevServer {
   readonly #config: ServeConfig;
   readonly #folder: RunFolder;
   readonly #changes: Changes;
-  /** Answers 503 until the first version works. */
-  #unready: Listener | undefined;
   #server: Server | undefined;
   /** The version that the server looks up at its start and at a reload. */
   #found: ServedOptions | undefined;
@@ -47,16 +40,14 @@ export class DevServer {
   #isStopping = false;
 
   private constructor(source: DevSource, config: ServeConfig, folder: RunFolder) {
-    this.#unready = unready(config);
-    // The server gets the port that this listener has picked.
-    this.#config = { ...config, port: this.#unready.port };
+    this.#config = { ...config, port: freePort(config) };
     this.#source = source;
     this.#folder = folder;
     this.#changes = new Changes(() => void this.#changed());
     this.#changes.add(source.dir, { recursive: true });
   }
 
-  /** Opens the port. @throws SconceError `address_in_use`, `processes_unavailable` */
+  /** Picks the port, which opens with the first version that works. @throws SconceError `address_in_use` */
   static async open({ dir, externals }: DevSource, config: ServeConfig): Promise<DevServer> {
     await using opened = new AsyncDisposableStack();
     const folder = opened.use(makeRunFolder());
@@ -75,7 +66,7 @@ export class DevServer {
     this.#isStopping = true;
     this.#changes[Symbol.dispose]();
     this.#declaring?.kill();
-    await Promise.all([this.#server?.stop(), this.#unready?.stop()]);
+    await this.#server?.stop();
     this.#folder[Symbol.dispose]();
   }
 
@@ -96,9 +87,9 @@ export class DevServer {
       } catch (error) {
         if (this.#isStopping) return;
         const next =
-          this.#unready === undefined
-            ? "the last working version is still served"
-            : `${this.#unready.url.origin} answers 503 until a file changes`;
+          this.#server === undefined
+            ? "a change of a file starts the server"
+            : "the last working version is still served";
         this.#hasFailed = true;
         log.error(`${codedError(error).message}; ${next}`);
       }
@@ -120,31 +111,20 @@ export class DevServer {
     const packaged = declaredModel(this.#folder.path, facts.reference);
     const found = { name: packaged.repository, packaged, options: {}, engineKey: facts.engineKey };
     this.#found = found;
-    if (this.#server === undefined) await this.#startServer(found);
-    else await switchBuild(this.#server);
+    if (this.#server !== undefined) await switchBuild(this.#server);
+    else
+      this.#server = await startServer({
+        models: [found],
+        config: this.#config,
+        resolveAgain: async () => (this.#found === undefined ? [] : [this.#found]),
+        reloadLog: quiet,
+      });
     this.#served = facts;
     const took = `${((performance.now() - started) / 1000).toFixed(2)} s`;
     if (before === undefined) log.info(`Watching ${this.#source.dir} (${took})`);
     else {
       const keeps = before.engineKey === facts.engineKey;
       log.info(`Reloaded ${packaged.repository} (${took})${keeps ? "; the weights stayed loaded" : ""}`);
-    }
-  }
-
-  /** Starts the server in place of the listener that answers 503. */
-  async #startServer(first: ServedOptions): Promise<void> {
-    await this.#unready?.stop(true);
-    try {
-      this.#server = await startServer({
-        models: [first],
-        config: this.#config,
-        resolveAgain: async () => (this.#found === undefined ? [] : [this.#found]),
-        reloadLog: quiet,
-      });
-      this.#unready = undefined;
-    } catch (error) {
-      if (!this.#isStopping) this.#unready = unready(this.#config);
-      throw error;
     }
   }
 
@@ -171,18 +151,6 @@ export class DevServer {
 
 /** Log of the server's reloads: this file logs the results for the author of the model. */
 const quiet = { info: (text: string) => log.debug(text), error: (text: string) => log.debug(text) };
-
-/** A port without a model. */
-function unready(config: ServeConfig): Listener {
-  const lifecycle = new Lifecycle();
-  const app = new Hono();
-  addRoutes(app, healthRoutes(lifecycle));
-  app.notFound(() => {
-    throw notReady("starting");
-  });
-  app.onError((error, c) => problemResponse(c, problemOf(error)));
-  return new Listener(config, withContext(app.fetch, { accessLog: config.accessLog }));
-}
 
 /** @throws SconceError if the new version cannot start */
 async function switchBuild(server: Server): Promise<void> {
