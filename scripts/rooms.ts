@@ -102,8 +102,8 @@ const rooms: Readonly<Record<string, Room>> = {
   predictions: {
     imports: "base author machine package engine pipeline predictions/sqlite predictions/webhooks",
     doors: `
-      admission ids large-text live-predictions metrics model-version once open-store outcome-list predictions record
-      redis/redis-store request running-build sent-outputs store watched webhooks/webhook webhooks/webhooks`,
+      admission event-log ids large-text live-predictions metrics model-version once open-store outcome-list predictions record
+      redis/redis-store request running-build store watched webhooks/webhook webhooks/webhooks`,
     maxLines: 7140,
   },
   "predictions/sqlite": {

@@ -4,7 +4,6 @@ import { EventStream } from "../src/http/event-stream.ts";
 import { families } from "../src/http/record-json.ts";
 import { RequestContext } from "../src/http/request.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
-import { SentOutputs } from "../src/predictions/sent-outputs.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
@@ -32,7 +31,7 @@ test("each output is sent when it is complete, and the last event equals the ans
   expect(await next()).toBeUndefined();
 });
 
-test("a client that reconnects continues after its last event, also after the end, but not after the last event", async () => {
+test("a client that reconnects continues after its last event; after the end, it gets the outputs again, but not after the last event", async () => {
   await using gate = hold();
   const { prediction_id: id } = await lab.client.create([{ x: 1, before: gate.url("a") }, { x: 2 }, { x: 3 }]);
   let lastId = "";
@@ -42,14 +41,14 @@ test("a client that reconnects continues after its last event, also after the en
     lastId = eventId;
     break;
   }
+  const resumed = await watch(lab, `/predictions/${id}`, { "Last-Event-ID": lastId });
   gate.release("a");
-  await lab.client.end(id);
-  const seen = await Array.fromAsync(eventsOf(await watch(lab, `/predictions/${id}`, { "Last-Event-ID": lastId })));
-  expect(seen.map(({ event, data }) => [event, data])).toMatchObject([
-    ["output", { index: 0 }],
-    ["output", { index: 2 }],
-    ["completed", { status: "success" }],
-  ]);
+  const seen = async (response: Response) =>
+    (await Array.fromAsync(eventsOf(response))).map(({ event, data }) => [event, Object(data).index]);
+  const completed = ["completed", undefined];
+  expect(await seen(resumed)).toEqual([["output", 2], ["output", 0], completed]);
+  const late = await watch(lab, `/predictions/${id}`, { "Last-Event-ID": lastId });
+  expect(await seen(late)).toEqual([["output", 0], ["output", 1], ["output", 2], completed]);
   expect((await watch(lab, `/predictions/${id}`, { "Last-Event-ID": "end" })).status).toBe(204);
 });
 
@@ -84,25 +83,12 @@ test.each(["words", "40,000 words"])(
   },
 );
 
-test("the id of an event says which outputs were sent, in any order; an impossible id is ignored", () => {
-  const outputs = Array.from({ length: 6 }, () => "1");
-  const sent = new SentOutputs();
-  for (const index of [4, 0, 2, 1]) sent.add(index);
-  expect([sent.toString(), sent.next(outputs)]).toEqual(["0-2,4-4", 3]);
-  const again = new SentOutputs("0-2,4-4");
-  for (const index of [3, 5]) again.add(index);
-  expect([again.toString(), again.next(outputs)]).toEqual(["0-5", undefined]);
-  expect(["3-1", "0-1,1-5", "x", "-", ""].map((text) => new SentOutputs(text).next(outputs))).toEqual([0, 2, 0, 0, 0]);
-});
-
 /**
- * The event stream of a prediction, without an engine. The test adds outputs as JSON to `texts`, and each `read` is
- * another client. When a stream sends the prediction's end, `overs` gets whether the prediction is over.
+ * The event stream of a prediction, without an engine. Each `read` is another client. When a stream sends the prediction's end, `overs` gets whether the prediction is over.
  */
 function followed(keepAliveMs = 60_000) {
   const memory = new MemoryAccount();
   const live = livePrediction({ count: 2 });
-  const texts: (string | undefined)[] = [];
   const overs: boolean[] = [];
   const [family] = families;
   if (family === undefined) throw new Error("no family");
@@ -118,7 +104,7 @@ function followed(keepAliveMs = 60_000) {
       onLeave() {},
     });
     const stop = live.watch(stream.changed);
-    const watched = { record: live.record, outputs: texts, [Symbol.dispose]: stop };
+    const watched = { record: live.record, outputs: [], events: live.events, [Symbol.dispose]: stop };
     const reader = stream.body(watched).getReader();
     const next = async () => {
       const { value, done } = await reader.read();
@@ -126,14 +112,14 @@ function followed(keepAliveMs = 60_000) {
     };
     return { next, leave: () => reader.cancel() };
   };
-  return { live, texts, memory, overs, read };
+  return { live, memory, overs, read };
 }
 
 test("a silent stream gets keep-alive comments", async () => {
   const { next, leave } = followed(1).read();
   expect([await next(), await next(), await next(), await next()]).toEqual([
     "retry: 1000\n\n",
-    expect.stringMatching(/^event: start\ndata: .*\nid: 0:\n\n$/),
+    expect.stringMatching(/^event: start\ndata: .*\nid: 0\n\n$/),
     ":\n\n",
     ":\n\n",
   ]);
@@ -141,8 +127,9 @@ test("a silent stream gets keep-alive comments", async () => {
 });
 
 test("a large output counts as memory for each slow client, and a large last event is sent only once", async () => {
-  const { live, texts, memory, read } = followed();
-  texts.push(`"${"a".repeat(1_000_000)}"`, `"${"b".repeat(1_000_000)}"`);
+  const { live, memory, read } = followed();
+  const texts = ["a", "b"].map((letter) => `"${letter.repeat(1_000_000)}"`);
+  for (const [index, text] of texts.entries()) live.events.addOutput(index, text);
   const readers = [read(), read(), read()];
   for (const reader of readers) for (let i = 0; i < 4; i++) await reader.next();
   expect(memory.parts.answers).toBeWithin(3_000_000, 3_100_000);

@@ -1,10 +1,10 @@
 /** Sends a prediction as server-sent events. Each event is made when the client reads it, so a slow client causes no queue of events. */
 import type { Charge } from "../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
-import { LargeText, type Text, textsOf } from "../predictions/large-text.ts";
+import type { EventLog, LoggedEvent } from "../predictions/event-log.ts";
+import { LargeText, textsOf } from "../predictions/large-text.ts";
 import { outputsOf } from "../predictions/outcome-list.ts";
 import { type EndedRecord, hasEnded, type PredictionRecord, statusOf } from "../predictions/record.ts";
-import { SentOutputs } from "../predictions/sent-outputs.ts";
 import type { Watched } from "../predictions/watched.ts";
 import { turnToSend } from "./large-answers.ts";
 import { type Family, LARGE_ANSWER_LENGTH, largeRecord, recordJson } from "./record-json.ts";
@@ -31,7 +31,7 @@ export interface EventStreamOptions {
 
 interface NextEvent {
   readonly name: "part" | "output" | "completed";
-  /** Marks the event as sent. Event ids list the sent events, so that a client that reconnects gets each event once. */
+  /** Marks the event as sent. */
   readonly sent?: () => void;
   readonly json: LargeText;
 }
@@ -39,31 +39,31 @@ interface NextEvent {
 export class EventStream {
   readonly #options: EventStreamOptions;
   readonly #encoder = new TextEncoder();
-  readonly #sent: SentOutputs;
+  /** Indices of the outputs that the client has. */
+  readonly #sent = new Set<number>();
   /** Number of characters of the prediction's log text that the client got. */
   #sentLogs: number;
-  /**
-   * The next part to send: the name of the log of parts, and a position in it. A process that runs the prediction again has a log with a new name,
-   * whose parts are sent from the start.
-   */
-  #parts: { readonly log: string; position: number } | undefined;
+  /** Name of the log of events, and the position of the next event. A process that runs the prediction again has a log with a new name. */
+  #logName = "";
+  #position = 0;
   readonly #isResumed: boolean;
   #isChanged = false;
   #hasLeft = false;
   #wake: (() => void) | undefined;
   #watched: Watched | undefined;
   #ended: EndedRecord | undefined;
+  /** The outputs of the ended prediction that may not be sent yet. */
+  #last: ArrayIterator<[number, string | undefined]> | undefined;
   /** The memory of a large ended prediction, until the client has read it. */
   #charge: Charge | undefined;
 
   constructor(options: EventStreamOptions) {
     this.#options = options;
-    const lastId = /^(\d+):([\d,-]*)(?::(\w+)\.(\d+))?$/.exec(options.lastEventId ?? "");
-    const [, logs, ranges, log, position] = lastId ?? [];
-    if (log !== undefined) this.#parts = { log, position: Number(position) };
+    const [, logs, log = "", position] = /^(\d+)(?::(\w+)\.(\d+))?$/.exec(options.lastEventId ?? "") ?? [];
+    this.#logName = log;
+    this.#position = Number(position ?? 0);
     this.#isResumed = logs !== undefined;
     this.#sentLogs = Number(logs ?? 0);
-    this.#sent = new SentOutputs(ranges);
   }
 
   /** Wakes the stream. Called when the prediction has changed or memory is free. */
@@ -116,11 +116,13 @@ export class EventStream {
   async *#events(watched: Watched): AsyncGenerator<string, undefined> {
     const { memory } = this.#options;
     yield `retry: ${RETRY_MS}\n\n`;
+    const log = watched.events;
+    if (log?.name === this.#logName)
+      for (let at = 0; at < Math.min(this.#position, log.length); at++) this.#note(log.at(at));
     if (!this.#isResumed && watched.record !== undefined) yield this.#event("start", this.#startOf(watched.record));
     if (watched.record !== undefined && !hasEnded(watched.record) && this.#options.isLoading?.()) {
       yield this.#event("loading", JSON.stringify({ model: watched.record.model?.repository }));
     }
-    let ended: readonly (Text | undefined)[] | undefined;
     while (!this.#hasLeft) {
       this.#isChanged = false;
       const record = this.#ended ?? watched.record;
@@ -129,9 +131,7 @@ export class EventStream {
         yield this.#log(record);
         continue;
       }
-      // outputsOf() is empty for a large ended prediction: the event `completed` alone sends its outputs.
-      if (hasEnded(record)) ended ??= outputsOf(record.outcome, LARGE_ANSWER_LENGTH);
-      const next = this.#nextPart(watched) ?? this.#next(record, ended ?? watched.outputs);
+      const next = this.#nextLogged(record, watched.events) ?? (hasEnded(record) ? this.#nextLast(record) : undefined);
       if (next === undefined) {
         yield* this.#pause();
       } else if (isLarge(next) && this.#charge === undefined && !memory.hasRoom("answers", next.json.length)) {
@@ -168,34 +168,44 @@ export class EventStream {
     return this.#event("log", JSON.stringify(text));
   }
 
-  /** The event of the next part to send; undefined if none is left. Parts precede their output: parts of an output that was sent are skipped. */
-  #nextPart({ parts }: Watched): NextEvent | undefined {
-    if (parts === undefined) return undefined;
-    if (this.#parts?.log !== parts.name) this.#parts = { log: parts.name, position: 0 };
-    const sent = this.#parts;
-    const position = parts.next(sent.position, (index) => !this.#sent.has(index));
-    const part = position === undefined ? undefined : parts.at(position);
-    if (position === undefined || part === undefined) {
-      sent.position = parts.length;
-      return undefined;
+  /** The next event of the log. Skips what the client has, and the outputs of a large ended prediction: `completed` has them. */
+  #nextLogged(record: PredictionRecord, log: EventLog | undefined): NextEvent | undefined {
+    if (log === undefined) return undefined;
+    if (this.#logName !== log.name) [this.#logName, this.#position] = [log.name, 0];
+    const isLargeEnd = hasEnded(record) && record.outcome.members.length >= LARGE_ANSWER_LENGTH;
+    for (; this.#position < log.length; this.#position++) {
+      const event = log.at(this.#position);
+      if (event === undefined || this.#sent.has(event.index)) continue;
+      if (event.sequence !== undefined || !isLargeEnd) return this.#eventOf(event, this.#position + 1);
     }
-    const { index, sequence, text } = part;
+    return undefined;
+  }
+
+  /** The next event of an ended prediction whose log has been sent: an output that the log lacks, or the end. */
+  #nextLast(record: EndedRecord): NextEvent {
+    this.#last ??= outputsOf(record.outcome, LARGE_ANSWER_LENGTH).entries();
+    for (const [index, text] of this.#last)
+      if (text !== undefined && !this.#sent.has(index)) return this.#eventOf({ index, text }, this.#position);
+    return { name: "completed", json: largeRecord(record, this.#options.family) };
+  }
+
+  /** @param position in the log after the event */
+  #eventOf(event: LoggedEvent, position: number): NextEvent {
+    const { index, sequence, text } = event;
+    const [name, order] =
+      sequence === undefined ? (["output", ""] as const) : (["part", `"sequence":${sequence},`] as const);
     return {
-      name: "part",
+      name,
       sent: () => {
-        sent.position = position + 1;
+        this.#position = position;
+        this.#note(event);
       },
-      json: new LargeText([`{"index":${index},"sequence":${sequence},"part":`, text, "}"]),
+      json: new LargeText([`{"index":${index},${order}"${name}":`, text, "}"]),
     };
   }
 
-  #next(record: PredictionRecord, outputs: readonly (Text | undefined)[]): NextEvent | undefined {
-    const index = this.#sent.next(outputs);
-    if (index !== undefined) {
-      const json = new LargeText([`{"index":${index},"output":`, outputs[index] ?? "", "}"]);
-      return { name: "output", sent: () => this.#sent.add(index), json };
-    }
-    return hasEnded(record) ? { name: "completed", json: largeRecord(record, this.#options.family) } : undefined;
+  #note(event: LoggedEvent | undefined): void {
+    if (event !== undefined && event.sequence === undefined) this.#sent.add(event.index);
   }
 
   async *#send(event: NextEvent): AsyncGenerator<string> {
@@ -219,8 +229,7 @@ export class EventStream {
   }
 
   #id(): string {
-    const parts = this.#parts === undefined ? "" : `:${this.#parts.log}.${this.#parts.position}`;
-    return `${this.#sentLogs}:${this.#sent}${parts}`;
+    return this.#logName === "" ? `${this.#sentLogs}` : `${this.#sentLogs}:${this.#logName}.${this.#position}`;
   }
 
   /** Waits for a change of the prediction. After `keepAliveMs` without a change, yields a comment that keeps the connection open. */

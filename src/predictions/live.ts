@@ -12,11 +12,11 @@ import type { Charge } from "../pipeline/memory/charge.ts";
 import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import { listForm, type OutputEncoder, type TextForm } from "../pipeline/output-encoder.ts";
 import type { PredictionSpan } from "../pipeline/spans.ts";
+import { EventLog } from "./event-log.ts";
 import { byteLengthOf, joined, listText, type Text, textOf } from "./large-text.ts";
 import type { PredictionMetrics } from "./metrics.ts";
 import type { ModelVersion } from "./model-version.ts";
 import { Observed } from "./observed.ts";
-import { PartLog } from "./part-log.ts";
 import { type EndedRecord, hasEnded, type Kind, type Outcome, type PredictionRecord, pendingRecord } from "./record.ts";
 import type { Origin, PredictionRequest } from "./request.ts";
 import type { RunningBuild } from "./running-build.ts";
@@ -80,9 +80,7 @@ export class LivePrediction extends Observed implements OutputReceiver {
   readonly createdAtMs = performance.now();
   readonly origin: Origin | undefined;
   readonly textForm: TextForm;
-  /** Pieces of outputs that the model yields early; undefined for a model that yields none. */
-  readonly partLog: PartLog | undefined;
-  /** Receives these pieces from the pipeline. */
+  /** Receives pieces of outputs that the model yields early; undefined for a model that yields none. */
   readonly parts: PartsReceiver | undefined;
   /** The request, until the store has it or the prediction ends. */
   request: PredictionRequest | undefined;
@@ -113,6 +111,8 @@ export class LivePrediction extends Observed implements OutputReceiver {
   /** Bytes of the outputs so far. */
   #outputBytes = 0;
   #outputCharge: Charge | undefined;
+  /** Undefined while no part and no reader needs it. Then it owns `#outputCharge`. */
+  #events: EventLog | undefined;
   #abort: AbortController | undefined;
 
   constructor(request: PredictionRequest, { bytes, charge, deadlineMs }: LiveOptions, context: LiveContext) {
@@ -129,10 +129,7 @@ export class LivePrediction extends Observed implements OutputReceiver {
     this.deadlineMs = deadlineMs;
     const { byteFields } = request.origin ?? {};
     this.textForm = byteFields === undefined ? listForm : { byteFields };
-    if (context.hasParts) {
-      this.partLog = new PartLog(context.memory.add("outputs", 0));
-      this.parts = this.#receiverOf(this.partLog);
-    }
+    if (context.hasParts) this.parts = this.#partsReceiver();
   }
 
   get id(): string {
@@ -167,6 +164,19 @@ export class LivePrediction extends Observed implements OutputReceiver {
     return this.#abort.signal;
   }
 
+  /** The log of outputs and parts, from the first one on. Callers hold it. */
+  get events(): EventLog {
+    if (this.#events === undefined) {
+      this.#outputCharge ??= this.context.memory.add("outputs", 0);
+      const events = new EventLog(this.#outputCharge);
+      this.outputs.forEach((text, index) => {
+        events.addOutput(index, text);
+      });
+      this.#events = events;
+    }
+    return this.#events;
+  }
+
   /** Runs the inputs. @param sender undefined if the sender need not be known */
   run(inputs: InputList, sender?: Sender): ItemList {
     const { deadlineMs, id, span } = this;
@@ -199,7 +209,7 @@ export class LivePrediction extends Observed implements OutputReceiver {
     metrics.took("encode", performance.now() - beganMs);
     this.span?.took("encode", beganMs, index);
     if (!this.take(byteLengthOf(text))) return;
-    this.outputs[index] = text;
+    this.#addOutput(index, text);
     this.itemsSucceeded += 1;
     this.#itemEnded();
   }
@@ -225,7 +235,7 @@ export class LivePrediction extends Observed implements OutputReceiver {
 
   /** Adds an output of a demo without a `demo` function, which `take` has counted. */
   demoOutput(index: number, text: Text): void {
-    this.outputs[index] = text;
+    this.#addOutput(index, text);
     this.#itemDone();
   }
 
@@ -239,10 +249,9 @@ export class LivePrediction extends Observed implements OutputReceiver {
   /**
    * Counts an output, or a piece of an output that the model yields early. Ends the prediction if its outputs exceed
    * the limit of a prediction or --max-memory.
-   * @param own charge of the pieces; by default the bytes are charged until the prediction ends
    * @returns whether the prediction takes the output
    */
-  take(bytes: number, own?: Charge): boolean {
+  take(bytes: number): boolean {
     const { memory, maxResultBytes } = this.context;
     const { maxOutputBytes } = memory;
     const maxBytes = Math.min(maxResultBytes, maxOutputBytes);
@@ -264,7 +273,7 @@ export class LivePrediction extends Observed implements OutputReceiver {
       this.end("The server's memory is taken by other requests (--max-memory); try again later", "memory");
       return false;
     }
-    (own ?? this.#outputCharge).grow(held);
+    this.#outputCharge.grow(held);
     return true;
   }
 
@@ -296,12 +305,16 @@ export class LivePrediction extends Observed implements OutputReceiver {
     if (this.#items !== undefined) this.context.flow.end(this.#items);
     this.#items = undefined;
     this.charge[Symbol.dispose]();
-    this.#outputCharge?.[Symbol.dispose]();
-    this.partLog?.[Symbol.dispose]();
+    (this.#events ?? this.#outputCharge)?.[Symbol.dispose]();
     this.#abort?.abort();
     if (hasEnded(record)) this.context.onEnd(this, record);
     this.callWaiters();
     this.changed();
+  }
+
+  #addOutput(index: number, text: Text): void {
+    this.outputs[index] = text;
+    this.#events?.addOutput(index, text);
   }
 
   #itemEnded(): void {
@@ -321,25 +334,24 @@ export class LivePrediction extends Observed implements OutputReceiver {
     this.changed();
   }
 
-  #receiverOf(log: PartLog): PartsReceiver {
+  #partsReceiver(): PartsReceiver {
     return {
       add: (index, encoded) => {
         const text = textOf(encoded);
-        if (!this.take(byteLengthOf(text), log.charge)) return;
-        log.add(index, text);
+        if (!this.take(byteLengthOf(text))) return;
+        this.events.addPart(index, text);
         this.changed();
       },
       // Clients drop the parts of an input that runs again when a part has sequence number 0 again.
       restart: (index) => {
-        this.#outputBytes -= log.restart(index);
+        this.#outputBytes -= this.#events?.restart(index) ?? 0;
       },
     };
   }
 
   /** Bytes that this prediction holds. If nothing else holds memory, `hasRoom` accepts any output. */
   get #heldBytes(): number {
-    const outputs = (this.#outputCharge?.bytes ?? 0) + (this.partLog?.charge.bytes ?? 0);
-    return outputs + this.charge.bytes + (this.#items?.heldBytes ?? 0);
+    return (this.#outputCharge?.bytes ?? 0) + this.charge.bytes + (this.#items?.heldBytes ?? 0);
   }
 
   #placeOf(index: number): string {

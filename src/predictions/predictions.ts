@@ -168,17 +168,17 @@ export class Predictions {
 
   #watched(live: LivePrediction, changed: () => void): Watched {
     const stop = live.watch(changed);
-    const parts = live.partLog?.hold();
+    const events = live.isOver ? undefined : live.events.hold();
     return {
       record: live.record,
       get outputs() {
         return live.outputs;
       },
-      parts,
+      events,
       written: () => this.#written(live),
       [Symbol.dispose]: () => {
         stop();
-        parts?.[Symbol.dispose]();
+        events?.[Symbol.dispose]();
         if (live.isOver) this.live.unread.delete(live.id);
       },
     };

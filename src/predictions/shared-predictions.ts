@@ -72,8 +72,8 @@ export class SharedPredictions {
       get outputs() {
         return followed.outputs;
       },
-      get parts() {
-        return followed.parts;
+      get events() {
+        return followed.events;
       },
       [Symbol.dispose]: () => owned.dispose(),
     };

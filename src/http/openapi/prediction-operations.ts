@@ -48,7 +48,7 @@ const idempotencyKey = z
   .optional()
   .openapi({ description: "Requests with the same key and body create one prediction", examples: [sampleKey] });
 const lastEvent = {
-  "Last-Event-ID": text("Id of the last event that the client received; the stream goes on", "0:0-3").optional(),
+  "Last-Event-ID": text("Id of the last event that the client received; the stream goes on", "0:k3x9ab.3").optional(),
 };
 const eventHeaders = { "Cache-Control": z.literal("no-cache, no-transform"), "X-Accel-Buffering": z.literal("no") };
 /** The event `part` as the content of a string, since OpenAPI 3.1 has no other way to describe the events of a stream. */

@@ -1,9 +1,8 @@
 /** A prediction that clients of this process wait for or watch. Any process may run it. */
-import type { Charge } from "../../pipeline/memory/charge.ts";
 import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../../pipeline/memory/memory-account.ts";
+import { EventLog } from "../event-log.ts";
 import { byteLengthOf, type Text } from "../large-text.ts";
 import { Observed } from "../observed.ts";
-import { PartLog } from "../part-log.ts";
 import { hasEnded, type PredictionRecord } from "../record.ts";
 import type { Followed } from "../store.ts";
 import type { EventPage } from "./lease.ts";
@@ -25,9 +24,8 @@ export class FollowedPrediction extends Observed implements Followed {
   /** The last record that was read. Undefined before the first read, after `release`, and if the prediction no longer exists. */
   record: PredictionRecord | undefined;
   outputs: Text[] = [];
-  parts: PartLog | undefined;
+  events: EventLog | undefined;
   readonly #options: FollowedOptions;
-  readonly #charge: Charge;
   #requests = 0;
   /** Time of the last read, in milliseconds of `performance.now()`; infinite until the prediction is in the queue. */
   #polledMs = Number.POSITIVE_INFINITY;
@@ -35,17 +33,14 @@ export class FollowedPrediction extends Observed implements Followed {
    * Whether this front reads the events for an event stream. `stopped`: memory is short or Redis lacks an event, so that
    * event streams get the other outputs at the end.
    */
-  #events: "unread" | "read" | "stopped" = "unread";
+  #eventReads: "none" | "some" | "stopped" = "none";
   #lastPage = "-";
-  #log = "";
-  #count = 0;
   #reading = Promise.resolve();
 
   constructor(id: string, options: FollowedOptions) {
     super();
     this.id = id;
     this.#options = options;
-    this.#charge = options.memory.add("outputs", 0);
   }
 
   /** Counts one more request, which must dispose this object. */
@@ -57,9 +52,8 @@ export class FollowedPrediction extends Observed implements Followed {
   [Symbol.dispose](): void {
     this.#requests -= 1;
     if (this.#requests > 0) return;
-    this.#events = "stopped";
-    this.parts?.[Symbol.dispose]();
-    this.#charge[Symbol.dispose]();
+    this.#eventReads = "stopped";
+    this.events?.[Symbol.dispose]();
     this.#options.onUnused();
   }
 
@@ -71,14 +65,14 @@ export class FollowedPrediction extends Observed implements Followed {
   async read(): Promise<PredictionRecord | undefined> {
     const { queue } = this.#options;
     // A full Redis refuses this. Polls then find the end.
-    const following = queue.follow(this.id, this.#events === "read").catch(() => {});
+    const following = queue.follow(this.id, this.#eventReads === "some").catch(() => {});
     const [record] = await Promise.all([queue.read(this.id), following]);
     this.#polledMs = performance.now();
     return record;
   }
 
   async readOutputs(): Promise<void> {
-    if (this.#events === "unread") this.#events = "read";
+    if (this.#eventReads === "none") this.#eventReads = "some";
     const record = await this.read();
     if (record !== undefined) await this.readEvents();
     this.update(record);
@@ -87,7 +81,7 @@ export class FollowedPrediction extends Observed implements Followed {
   /** Reads new events if an event stream watches the prediction, after earlier reads. Never throws. */
   readEvents(): Promise<void> {
     // A failed read is repeated after the next notification or poll.
-    if (this.#events === "read") this.#reading = this.#reading.then(() => this.#readPages()).catch(() => {});
+    if (this.#eventReads === "some") this.#reading = this.#reading.then(() => this.#readPages()).catch(() => {});
     return this.#reading;
   }
 
@@ -128,12 +122,12 @@ export class FollowedPrediction extends Observed implements Followed {
   }
 
   async #readPages(): Promise<void> {
-    for (let isMore = true; isMore && this.#events === "read"; ) {
+    for (let isMore = true; isMore && this.#eventReads === "some"; ) {
       const found = await this.#options.queue.readEvents(this.id, this.#lastPage);
       isMore = found.isMore;
       for (const page of found.pages) {
         this.#lastPage = page.id;
-        if (this.#events === "read") this.#add(page);
+        if (this.#eventReads === "some") this.#add(page);
       }
     }
   }
@@ -141,28 +135,26 @@ export class FollowedPrediction extends Observed implements Followed {
   /** Adds the new events of a page. */
   #add({ name, from, events }: EventPage): void {
     const { memory } = this.#options;
-    if (name !== this.#log) {
+    if (name !== this.events?.name) {
       // A new name means that another process runs the prediction from the start.
-      this.#log = name;
-      this.#count = 0;
       this.outputs = [];
-      this.#charge.grow(-this.#charge.bytes);
-      this.parts?.[Symbol.dispose]();
-      this.parts = new PartLog(memory.add("outputs", 0), name);
+      this.events?.[Symbol.dispose]();
+      this.events = new EventLog(memory.add("outputs", 0), name);
     }
-    if (from > this.#count) this.#events = "stopped";
-    for (const { index, sequence, text } of events.slice(this.#count - from)) {
-      const bytes = HELD_PER_OUTPUT_BYTE * byteLengthOf(text);
-      if (!memory.hasRoom("outputs", bytes)) this.#events = "stopped";
-      if (this.#events === "stopped") break;
-      this.#count += 1;
-      if (sequence === undefined) {
-        this.#charge.grow(bytes);
-        this.outputs[index] = text;
+    const log = this.events;
+    if (from > log.length) this.#eventReads = "stopped";
+    for (const event of events.slice(log.length - from)) {
+      const bytes = HELD_PER_OUTPUT_BYTE * byteLengthOf(event?.text ?? "");
+      if (!memory.hasRoom("outputs", bytes)) this.#eventReads = "stopped";
+      if (this.#eventReads === "stopped") break;
+      log.charge.grow(bytes);
+      if (event === null) log.skip();
+      else if (event.sequence === undefined) {
+        this.outputs[event.index] = event.text;
+        log.addOutput(event.index, event.text);
       } else {
-        this.parts?.charge.grow(bytes);
-        if (sequence === 0) this.parts?.restart(index);
-        this.parts?.add(index, text);
+        if (event.sequence === 0) log.restart(event.index);
+        log.addPart(event.index, event.text);
       }
     }
     this.changed();

@@ -1,25 +1,20 @@
 /** A prediction that this process has claimed from the queue, and what Redis knows of its progress. */
+import type { EventLog, LoggedEvent } from "../event-log.ts";
 import type { LivePrediction } from "../live.ts";
-import type { PartLog } from "../part-log.ts";
 import type { EndedRecord, PredictionRecord } from "../record.ts";
-import { SentOutputs } from "../sent-outputs.ts";
 import type { Claimed } from "../store.ts";
 
-/** Outputs, and parts of outputs, of a running prediction in order of arrival: an entry of a Redis stream. */
+/** A piece of the event log of a running prediction: an entry of a Redis stream. */
 export interface EventPage {
-  /** Random name of the log. Each node that runs the prediction writes a new log. */
+  /** Name of the log. Each node that runs the prediction writes a new log. */
   readonly name: string;
-  /** Number of earlier events in the log. */
+  /** Position of the first event. */
   readonly from: number;
-  readonly events: readonly QueuedEvent[];
+  /** `null` for a dropped part. */
+  readonly events: readonly (QueuedEvent | null)[];
 }
 
-export interface QueuedEvent {
-  readonly index: number;
-  /** Number of earlier parts of this output. Undefined for a whole output. */
-  readonly sequence?: number;
-  readonly text: string;
-}
+export type QueuedEvent = LoggedEvent & { readonly text: string };
 
 /** The progress of a claimed prediction since the last report. */
 export interface LeaseReport {
@@ -41,9 +36,9 @@ export type LeaseState = "lost" | "unwatched" | "watched";
 
 /** Minimum milliseconds between two reports of a prediction that no event stream watches. */
 const INTERVAL_MS = 200;
-/** Limits of a page of events: outputs and parts, and their characters. */
-const MAX_EVENTS = 500;
+/** Approximate characters of a page of events, and of the JSON of an event beside its text. */
 const MAX_LENGTH = 2 ** 18;
+const EVENT_LENGTH = 50;
 
 export class Lease implements Disposable {
   readonly id: string;
@@ -52,10 +47,8 @@ export class Lease implements Disposable {
   ended: EndedRecord | undefined;
   readonly #acknowledged = Promise.withResolvers<void>();
   #live: LivePrediction | undefined;
-  #log: PartLog | undefined;
-  #name = "";
-  /** Whether the outcome lacks events. A prediction with one output and no parts has no others. */
-  #hasEvents = false;
+  /** Undefined if the outcome has all events: one output, and no parts. */
+  #log: EventLog | undefined;
   /** Whether an event stream of any replica watched the prediction at the last report; true before the first report. */
   #isWatched = true;
   #reportedMs = performance.now();
@@ -65,12 +58,8 @@ export class Lease implements Disposable {
     itemsDone: 0,
     logs: "",
   };
-  /** Number of events that Redis has acknowledged, and their last part. */
-  #from = 0;
+  /** Position in the log of the next event that Redis has not acknowledged. */
   #position = 0;
-  readonly #outputs = new SentOutputs();
-  /** The events that follow, until Redis acknowledges them. */
-  #page: EventPage | undefined;
 
   constructor(request: Claimed) {
     this.id = request.id;
@@ -84,9 +73,7 @@ export class Lease implements Disposable {
 
   begin(live: LivePrediction): void {
     this.#live = live;
-    this.#log = live.isOver ? undefined : live.partLog?.hold();
-    this.#name = this.#log?.name ?? Math.random().toString(36).slice(2, 8);
-    this.#hasEvents = this.#log !== undefined || live.count > 1;
+    if (!live.isOver && (live.parts !== undefined || live.count > 1)) this.#log = live.events.hold();
   }
 
   /** An event stream watches the prediction from now on. */
@@ -99,12 +86,12 @@ export class Lease implements Disposable {
     if (this.#live === undefined) return undefined;
     const { startedAtMs, itemsDone, logs } = this.#live.record;
     const before = this.#reported;
-    const page = this.#hasEvents && this.#isWatched ? this.#nextPage() : undefined;
+    const page = this.#isWatched ? this.#nextPage() : undefined;
     const isSame =
       startedAtMs === before.startedAtMs && itemsDone === before.itemsDone && logs.length === before.logs.length;
     const isEarly = this.ended !== undefined || nowMs - this.#reportedMs < INTERVAL_MS;
     if (page === undefined && (isSame || isEarly)) return undefined;
-    const pageLength = page?.events.reduce((sum, { text }) => sum + text.length, 0) ?? 0;
+    const pageLength = page?.events.reduce((sum, event) => sum + (event?.text.length ?? 0), 0) ?? 0;
     const bytes = logs.length - before.logs.length + pageLength;
     return { id: this.id, bytes, progress: { startedAtMs, itemsDone, logs, knownLogs: before.logs, page } };
   }
@@ -118,42 +105,30 @@ export class Lease implements Disposable {
     this.#reported = progress;
     const { page } = progress;
     // Redis has stored the page only for a watched prediction.
-    if (page === undefined || page !== this.#page || !this.#isWatched) return;
-    this.#from += page.events.length;
-    this.#page = undefined;
+    if (page !== undefined && this.#isWatched)
+      this.#position = Math.max(this.#position, page.from + page.events.length);
   }
 
   [Symbol.dispose](): void {
     this.#log?.[Symbol.dispose]();
     this.#log = undefined;
-    this.#hasEvents = false;
     this.#acknowledged.resolve();
   }
 
-  /** The unacknowledged page, else new parts, and then new outputs. */
   #nextPage(): EventPage | undefined {
-    if (this.#page !== undefined) return this.#page;
-    const events: QueuedEvent[] = [];
+    const [log, from] = [this.#log, this.#position];
+    if (log === undefined) return undefined;
+    const events: (QueuedEvent | null)[] = [];
     let length = 0;
-    const add = (event: QueuedEvent) => {
-      events.push(event);
-      length += event.text.length;
-    };
-    const hasRoom = () => events.length < MAX_EVENTS && length < MAX_LENGTH;
-    const nextPart = () => (hasRoom() ? this.#log?.next(this.#position, () => true) : undefined);
-    for (let at = nextPart(); at !== undefined; at = nextPart()) {
-      const part = this.#log?.at(at);
-      if (part !== undefined) add({ ...part, text: String(part.text) });
-      this.#position = at + 1;
+    for (let at = from; at < log.length && length < MAX_LENGTH; at++) {
+      const event = log.at(at);
+      // After the end, the outcome has the outputs.
+      const isNeeded = event?.sequence !== undefined || this.ended === undefined;
+      const queued = event && isNeeded ? { ...event, text: String(event.text) } : null;
+      events.push(queued);
+      length += queued === null ? 5 : EVENT_LENGTH + queued.text.length;
     }
-    // Empty after the end, because the outcome has the outputs.
-    const outputs = this.#live?.outputs ?? [];
-    const nextOutput = () => (hasRoom() ? this.#outputs.next(outputs) : undefined);
-    for (let index = nextOutput(); index !== undefined; index = nextOutput()) {
-      add({ index, text: String(outputs[index] ?? "") });
-      this.#outputs.add(index);
-    }
-    if (events.length > 0) this.#page = { name: this.#name, from: this.#from, events };
-    return this.#page;
+    while (this.ended !== undefined && events.at(-1) === null) events.pop();
+    return events.length === 0 ? undefined : { name: log.name, from, events };
   }
 }
