@@ -25,7 +25,7 @@ const app = new Hono({ strict: false });
 app.post("/predictions", async (c) => {
   const { body, charge } = await readBody(c.req.raw, limits);
   using _ = charge;
-  const { inputs } = await bodies.decode(body, 10_000, (bytes) => charge.mustGrow(bytes));
+  const { inputs } = await bodies.decode(body, 10_000, charge);
   const prediction = {
     prediction_id: id,
     status: "success",

@@ -193,7 +193,7 @@ describe("bodies that arrive together", () => {
   test("are decoded in many turns of the event loop", async () => {
     const bodies = new Bodies(new InputDecoder(z.object({ id: z.number(), numbers: z.array(z.number()) })));
     using turns = loopTurns();
-    const decoded = await Promise.all(texts.map((text) => bodies.decode([bytesOf(text)], 1, () => {})));
+    const decoded = await Promise.all(texts.map((text) => bodies.decode([bytesOf(text)], 1, { mustGrow() {} })));
     expect(decoded.map(({ inputs }) => inputs.get(0))).toEqual(texts.map((text) => JSON.parse(text)[0]));
     expect(turns.count).toBeGreaterThan(3);
   });
@@ -223,14 +223,17 @@ describe("the memory of parsed values", () => {
   test("is counted before a body is parsed", async () => {
     const bodies = new Bodies(new InputDecoder(z.unknown()));
     let taken = 0;
-    await bodies.decode([body], 20_000, (added) => {
+    const mustGrow = (added: number) => {
       taken += added;
-    });
+    };
+    await bodies.decode([body], 20_000, { mustGrow });
     expect(taken).toBe(bytes - 2 * body.length);
     const full = new Error("full");
     const decoding = async () =>
-      bodies.decode([body], 20_000, () => {
-        throw full;
+      bodies.decode([body], 20_000, {
+        mustGrow() {
+          throw full;
+        },
       });
     expect(decoding()).rejects.toBe(full);
   });

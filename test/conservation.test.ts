@@ -134,8 +134,8 @@ test("all memory charges of predictions are released", async () => {
       const origin = { requestId: "r", traceId: undefined, spanId: undefined };
       if (does === "leaves") setTimeout(() => leaving.abort(), 2);
       const bytes = body.length;
-      const created: PredictionRecord | undefined = await predictions
-        .create({
+      const created: PredictionRecord | undefined = await Promise.try(() =>
+        predictions.create({
           kind: "prediction",
           body,
           bytes,
@@ -144,8 +144,8 @@ test("all memory charges of predictions are released", async () => {
           waitMs,
           client,
           origin,
-        })
-        .catch((error) => void expect(error.code).toBe("queue_full"));
+        }),
+      ).catch((error) => void expect(error.code).toBe("queue_full"));
       if (created === undefined) return;
       if (does === "cancels") await predictions.cancel("prediction", created.id);
       const stays = { ...client, signal: new AbortController().signal };

@@ -16,18 +16,9 @@ test("the cell names a call while it runs, and no call afterwards", async () => 
   await using opened = await cells();
   const { seen, hooks } = opened;
   expect(seen.running).toBeUndefined();
-  expect(hooks.call("postprocess", () => seen.running, place)).toEqual({ hook: "postprocess", ...place });
-  expect(seen.running).toBeUndefined();
-  const thrown = new Error("thrown");
-  const throws = () =>
-    hooks.call(
-      "preprocess",
-      () => {
-        throw thrown;
-      },
-      place,
-    );
-  expect(throws).toThrow(thrown);
+  hooks.begin("postprocess", place);
+  expect(seen.running).toEqual({ hook: "postprocess", ...place });
+  hooks.end();
   expect(seen.running).toBeUndefined();
 });
 
@@ -35,13 +26,12 @@ test("the cell names the whole id of a prediction with an API key", async () => 
   await using opened = await cells();
   const { seen, hooks } = opened;
   const long = { predictionId: `${"a".repeat(64)}.123456`, index: 0 };
-  expect(hooks.call("preprocess", () => seen.running, long)).toEqual({ hook: "preprocess", ...long });
+  hooks.begin("preprocess", long);
+  expect(seen.running).toEqual({ hook: "preprocess", ...long });
 });
 
 test("an input that blocked a front fails without another call, and other inputs of its prediction run", () => {
   const hooks = new Hooks({ guilty: [{ hook: "preprocess", ...place }] });
-  let calls = 0;
-  const call = (index: number) => hooks.call("preprocess", () => (calls += 1), { ...place, index });
-  expect(() => call(place.index)).toThrow("preprocess failed: it blocked its process");
-  expect([call(0), calls]).toEqual([1, 1]);
+  expect(() => hooks.begin("preprocess", place)).toThrow("preprocess failed: it blocked its process");
+  hooks.begin("preprocess", { ...place, index: 0 });
 });

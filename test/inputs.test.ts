@@ -18,7 +18,7 @@ async function read(schema: z.ZodType, body: string | Uint8Array<ArrayBuffer>): 
   const request = new Request("http://x/", { method: "POST", headers, body });
   try {
     const { body: given, bytes } = await readBody(request, { maxBytes: 2 ** 24, memory, uploads: new Uploads() });
-    const { inputs } = await bodies.decode(given, 10_000, () => {});
+    const { inputs } = await bodies.decode(given, 10_000, { mustGrow() {} });
     return { inputs: toArray(inputs), bytes };
   } catch (error) {
     // As JSON, like a client reads it.

@@ -7,8 +7,16 @@ const [key0 = 0, key1 = 0] = crypto.getRandomValues(new Int32Array(2));
  * choose ids and could choose ids that collide.
  */
 export function hashOf(id: string): number {
-  let [v0, v1, v2, v3] = [key0, key1, 0x6c796765 ^ key0, 0x74656462 ^ key1];
-  const round = () => {
+  let v0 = key0;
+  let v1 = key1;
+  let v2 = 0x6c796765 ^ key0;
+  let v3 = 0x74656462 ^ key1;
+  const words = id.length >> 2;
+  // One round for each word and for the rest of the text, then three more.
+  for (let i = 0; i <= words + 3; i++) {
+    const word = i < words ? wordAt(id, 4 * i) : i === words ? restOf(id, 4 * words) : 0;
+    if (i === words + 1) v2 ^= 0xff;
+    v3 ^= word;
     v0 = (v0 + v1) | 0;
     v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
     v0 = (v0 << 16) | (v0 >>> 16);
@@ -19,24 +27,16 @@ export function hashOf(id: string): number {
     v2 = (v2 + v1) | 0;
     v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
     v2 = (v2 << 16) | (v2 >>> 16);
-  };
-  const whole = id.length & ~3;
-  for (let i = 0; i < whole; i += 4) {
-    const word = wordAt(id, i);
-    v3 ^= word;
-    round();
     v0 ^= word;
   }
-  let last = id.length << 24;
-  for (let i = whole; i < id.length; i++) last |= id.charCodeAt(i) << (8 * (i & 3));
-  v3 ^= last;
-  round();
-  v0 ^= last;
-  v2 ^= 0xff;
-  round();
-  round();
-  round();
   return v1 ^ v3;
+}
+
+/** The characters after the last whole word, and the length of the id. */
+function restOf(id: string, begin: number): number {
+  let rest = id.length << 24;
+  for (let i = begin; i < id.length; i++) rest |= id.charCodeAt(i) << (8 * (i & 3));
+  return rest;
 }
 
 /** Four characters as a little-endian 32-bit number. Ids are ASCII, so each character is one byte. */

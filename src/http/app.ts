@@ -41,16 +41,37 @@ export type App = (request: Request, context: RequestContext) => Response | Prom
 export function createApp(options: AppOptions): App {
   const find = modelFinder(options);
   const guard = guardOf(options);
-  const router = routerOf(options);
+  const routes = routesOf(options);
+  const router = routerOf(options, routes);
+  const posts = directPosts(options, routes);
+  const refused = (error: unknown, request: Request, context: RequestContext) => {
+    context.refusal = error;
+    return router.fetch(request, context);
+  };
   return (request, context) => {
     try {
       find(context);
       guard(context);
+      const post = request.method === "POST" ? posts.get(context.path) : undefined;
+      return post === undefined ? router.fetch(request, context) : orRefused(post(context), request, context);
     } catch (error) {
-      context.refusal = error;
+      return refused(error, request, context);
     }
-    return router.fetch(request, context);
   };
+
+  function orRefused(
+    answer: Response | Promise<Response>,
+    request: Request,
+    context: RequestContext,
+  ): Response | Promise<Response> {
+    return answer instanceof Promise ? answer.catch((error) => refused(error, request, context)) : answer;
+  }
+}
+
+/** The routes that need no router, by path. The router adds the headers of CORS, so with --cors-origin it has all routes. */
+function directPosts({ config }: AppOptions, routes: readonly Route[]): ReadonlyMap<string, Route["direct"]> {
+  const direct = routes.filter((route) => route.direct !== undefined && config.corsOrigin === undefined);
+  return new Map(direct.map((route) => [route.path, route.direct]));
 }
 
 /** The router matches this path for a request that a guard refuses, so the headers of CORS are on refusals, too. */
@@ -63,11 +84,10 @@ function pathFor(context: unknown): string {
 }
 
 /** The router with all routes. Only --cors-origin adds middleware, because each middleware costs every request some promises. */
-function routerOf(options: AppOptions): Hono {
+function routerOf(options: AppOptions, routes: readonly Route[]): Hono {
   const { names, metrics, config, keys, onInternalError } = options;
   const hasKeys = keys !== undefined;
   const app = new Hono({ getPath: (_, found) => pathFor(found?.env) });
-  const routes = routesOf(options);
   if (config.corsOrigin !== undefined) addCors(app, config.corsOrigin);
   app.all(REFUSED, (c) => {
     throw contextOf(c).refusal ?? nothingAt(REFUSED);

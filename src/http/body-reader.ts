@@ -7,7 +7,7 @@ import { type Charge, memoryFull } from "../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import { boundaryOf, inputsOfForm } from "./form-body.ts";
 import { ProblemError } from "./problem.ts";
-import type { Upload, Uploads } from "./uploads.ts";
+import { incomplete, type Upload, type Uploads } from "./uploads.ts";
 
 /** The format of `DecompressionStream` for each Content-Encoding. */
 const formats: ReadonlyMap<string, Bun.CompressionFormat> = new Map([
@@ -48,19 +48,34 @@ export interface BodyLimits {
  * @param decoder has the schema of the inputs, which gives the types of form fields. Without it, form fields may have any type
  * @throws ProblemError 400, 408, 413 or 415; SconceError `body_invalid`, `queue_full`
  */
-export async function readBody(
+export function readBody(
   request: Request,
   limits: BodyLimits,
   decoder?: Pick<InputDecoder, "expected">,
 ): Promise<ReadBody> {
   const boundary = checkMediaType(request.headers);
+  return boundary === undefined ? readJson(request, limits) : readForm(request, limits, { boundary, decoder });
+}
+
+async function readJson(request: Request, limits: BodyLimits): Promise<ReadBody> {
   const { chunks, bytes, charge } = await receive(request, limits);
+  if (!(chunks instanceof Uint8Array)) return { body: chunks, bytes, charge };
   try {
     // utf8() refuses invalid UTF-8. `request.text()` would replace it by U+FFFD.
-    if (boundary === undefined) {
-      if (!(chunks instanceof Uint8Array)) return { body: chunks, bytes, charge };
-      return { body: bytes > TURN_BYTES ? [chunks] : utf8(chunks), bytes, charge };
-    }
+    return { body: bytes > TURN_BYTES ? [chunks] : utf8(chunks), bytes, charge };
+  } catch (error) {
+    charge[Symbol.dispose]();
+    throw error;
+  }
+}
+
+async function readForm(
+  request: Request,
+  limits: BodyLimits,
+  { boundary, decoder }: { readonly boundary: string; readonly decoder: Pick<InputDecoder, "expected"> | undefined },
+): Promise<ReadBody> {
+  const { chunks, bytes, charge } = await receive(request, limits);
+  try {
     const parts = chunks instanceof Uint8Array ? [chunks] : chunks;
     const body = await inputsOfForm(parts, boundary, decoder?.expected ?? anything);
     const jsonBytes = typeof body === "string" ? body.length : body.reduce((sum, { length }) => sum + length, 0);
@@ -84,27 +99,56 @@ interface Received extends Omit<ReadBody, "body"> {
   readonly chunks: Uint8Array<ArrayBuffer> | Uint8Array<ArrayBuffer>[];
 }
 
-async function receive(request: Request, limits: BodyLimits): Promise<Received> {
-  const { memory, uploads } = limits;
+function receive(request: Request, limits: BodyLimits): Promise<Received> {
   const format = formatOf(request.headers.get("content-encoding"));
   const announced = announcedBytes(request.headers);
   if (announced !== undefined) checkSize(announced, limits);
   // A compressed body's Content-Length is the compressed length. The decompressed length is unknown.
   const length = format === undefined ? announced : undefined;
-  const charge = uploads.withRoom(() => memory.take("bodies", HELD_PER_BYTE * (length ?? 0)));
+  const charge = limits.memory.take("bodies", HELD_PER_BYTE * (length ?? 0)) ?? chargeWithRoom(limits, length ?? 0);
+  return length !== undefined && length <= LARGE_BYTES
+    ? receiveSmall(request, limits, charge, length)
+    : receiveChunks(request, limits, { charge, format, isCharged: length !== undefined });
+}
+
+/** Drops slow uploads until the account has room for a body. */
+function chargeWithRoom({ memory, uploads }: BodyLimits, length: number): Charge {
+  const charge = uploads.withRoom(() => memory.take("bodies", HELD_PER_BYTE * length));
   if (charge === undefined) throw memoryFull();
-  const isSmall = length !== undefined && length <= LARGE_BYTES;
-  const upload = uploads.begin(charge, isSmall ? length : 0);
+  return charge;
+}
+
+async function receiveSmall(
+  request: Request,
+  { uploads }: BodyLimits,
+  charge: Charge,
+  bytes: number,
+): Promise<Received> {
+  const upload = uploads.begin(charge, bytes);
   try {
-    const chunks = isSmall
-      ? new Uint8Array(await upload.untilDropped(request.arrayBuffer()))
-      : await readChunks(request, { limits, upload, isCharged: length !== undefined, format });
+    return { chunks: new Uint8Array(await upload.untilDropped(request.arrayBuffer())), bytes, charge };
+  } catch (error) {
+    charge[Symbol.dispose]();
+    throw incomplete(error);
+  } finally {
+    uploads.end(upload);
+  }
+}
+
+async function receiveChunks(
+  request: Request,
+  limits: BodyLimits,
+  { charge, format, isCharged }: Pick<ChunkOptions, "format" | "isCharged"> & { readonly charge: Charge },
+): Promise<Received> {
+  const upload = limits.uploads.begin(charge, 0);
+  try {
+    const chunks = await readChunks(request, { limits, upload, isCharged, format });
     return { chunks, bytes: upload.bytes, charge };
   } catch (error) {
     charge[Symbol.dispose]();
     throw error;
   } finally {
-    uploads.end(upload);
+    limits.uploads.end(upload);
   }
 }
 
@@ -159,7 +203,9 @@ async function readChunks(
   try {
     if (format !== undefined) grow(DECODER_BYTES);
     while (reader !== undefined) {
-      const { value } = await upload.untilDropped(reader.read(), format);
+      const { value } = await upload.untilDropped(reader.read()).catch((error) => {
+        throw incomplete(error, format);
+      });
       if (value === undefined) break;
       upload.bytes += value.length;
       checkSize(upload.bytes, limits);

@@ -43,19 +43,20 @@ function hostGuard(
 ): (context: RequestContext) => void {
   const namesOf = (address: string) => allowedHosts ?? (isLoopback(address) || address === "::1" ? [] : undefined);
   const [publicNames, adminNames] = [namesOf(host), namesOf(adminPort?.host ?? host)];
-  // Nearly all requests have the same Host header, so the last name is cached.
-  let last = { header: "", name: "" };
+  // Nearly all requests have the same Host header, so the last one is cached.
+  let last = { header: "", name: "", isHarmless: true };
   return ({ request, path, isForwarded, isAdmin }) => {
     const header = request.headers.get("host") ?? "";
-    if (header !== last.header) last = { header, name: nameOf(header) };
-    const { name } = last;
+    if (header !== last.header) {
+      const name = nameOf(header);
+      last = { header, name, isHarmless: !isHostName(name) || isAddress(name) || isLoopback(name) };
+    }
+    const { name, isHarmless } = last;
     const names = isAdmin ? adminNames : publicNames;
     const isAllowed =
-      !isHostName(name) ||
+      isHarmless ||
       isForwarded ||
       path.startsWith("/health/") ||
-      isAddress(name) ||
-      isLoopback(name) ||
       (names === undefined ? hasKeys || isPrivateName(name) || !isPlainBrowser(request) : isListed(name, names));
     if (!isAllowed) {
       const refused =

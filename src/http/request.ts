@@ -167,7 +167,11 @@ export function fieldsOf(
 
 /** The model of the request. @throws ProblemError why the model cannot answer */
 export function modelOf(c: Context): ServedModel {
-  const context = contextOf(c);
+  return modelIn(contextOf(c));
+}
+
+/** Like `modelOf`, for a request that the router does not see. */
+export function modelIn(context: RequestContext): ServedModel {
   context.metrics ??= context.served?.metrics;
   const model = context.served?.model;
   if (model === undefined) throw new ProblemError({ code: "not_found", detail: "there is no model of this name" });

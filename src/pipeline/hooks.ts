@@ -98,26 +98,24 @@ export class Hooks {
   }
 
   /**
-   * Calls a hook. A hook must not call another hook, because the cell has one call.
-   * @throws SconceError `item_failed` if the input blocked an earlier process. Errors of the hook are passed on.
+   * Notes that a hook begins. Call `end` when the call has returned. A hook must not call another hook, because the cell
+   * has one call.
+   * @throws SconceError `item_failed` if the input blocked an earlier process
    */
-  call<T>(hook: ItemHook, run: () => T, { predictionId, index = 0 }: InputPlace): T {
+  begin(hook: ItemHook, { predictionId, index = 0 }: InputPlace): void {
     this.#lag?.ran(hook, this.#label);
-    if (predictionId === undefined) return run();
+    if (predictionId === undefined) return;
     if (this.#guilty.size > 0 && this.#guilty.has(textOf(predictionId, index))) {
       const message = `${hook} failed: it blocked its process, which was ended and started again`;
       throw new SconceError("item_failed", message, {
         clientMessage: `${MODEL_FAILED} in ${hook}: it did not return in time`,
       });
     }
-    const cell = this.#cell;
-    if (cell === undefined) return run();
-    cell.begin(hook, predictionId, index);
-    try {
-      return run();
-    } finally {
-      cell.end();
-    }
+    this.#cell?.begin(hook, predictionId, index);
+  }
+
+  end(): void {
+    this.#cell?.end();
   }
 }
 

@@ -322,12 +322,17 @@ export class ItemFlow implements EngineListener<ListItem> {
     const { list } = item;
     try {
       list.processing();
-      const tensors = list.isScoped ? list.scope(() => this.#pipeline.prepare(item)) : this.#pipeline.prepare(item);
+      const tensors = list.isScoped ? this.#prepareInScope(item) : this.#pipeline.prepare(item);
       if (tensors instanceof Promise) void this.#prepareLater(item, tensors);
       else this.#submit(item, tensors, 0);
     } catch (error) {
       this.#failed(item, error);
     }
+  }
+
+  /** A separate method, so that other inputs cost no closure. */
+  #prepareInScope(item: ListItem): Tensors | Promise<Tensors> {
+    return item.list.scope(() => this.#pipeline.prepare(item));
   }
 
   async #prepareLater(item: ListItem, tensors: Promise<Tensors>): Promise<void> {

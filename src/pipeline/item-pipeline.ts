@@ -101,16 +101,22 @@ export class ItemPipeline {
    */
   prepare(call: InputCall): Tensors | Promise<Tensors> {
     const { input } = call;
-    for (const file of this.#filesOf(input)) {
-      file.belongsTo(this.#model, () => call.fileSignal ?? call.signal);
-      if (file.isFilled) continue;
-      file.fill(this.#fetcher.decode(file.url ?? "", file.limits.maxBytes));
-    }
+    if (this.#mayHaveFiles) this.#fill(filesOf(input), call);
     try {
-      const tensors = this.#hooks.call("preprocess", () => this.#model.preprocess(input, call), call);
+      this.#hooks.begin("preprocess", call);
+      const tensors = this.#model.preprocess(input, call);
       return tensors instanceof Promise ? this.#awaited("preprocess", tensors) : tensors;
     } catch (error) {
       throw hookError(error, "preprocess");
+    } finally {
+      this.#hooks.end();
+    }
+  }
+
+  #fill(files: readonly ModelFile[], call: InputCall): void {
+    for (const file of files) {
+      file.belongsTo(this.#model, () => call.fileSignal ?? call.signal);
+      if (!file.isFilled) file.fill(this.#fetcher.decode(file.url ?? "", file.limits.maxBytes));
     }
   }
 
@@ -138,29 +144,29 @@ export class ItemPipeline {
    * @throws SconceError for an error of `postprocess`; a large output may throw `output_invalid`
    */
   finish(rows: Rows, call: InputCall): unknown {
-    const { input, textForm } = call;
     try {
-      const output = this.#hooks.call(
-        "postprocess",
-        () => this.#model.postprocess(rows, { input, caller: call }),
-        call,
-      );
-      if (output instanceof Promise) {
-        const made = this.#awaited("postprocess", output).then((value) => this.#wholeOf(value, call));
-        return textForm ? made.then((value) => this.encoder.forText(value, textForm)) : made;
-      }
-      const made = this.#wholeOf(output, call);
-      if (textForm === undefined) return made;
-      return made instanceof Promise
-        ? made.then((value) => this.encoder.forText(value, textForm))
-        : this.encoder.forText(made, textForm);
+      const output = this.#postprocessed(rows, call);
+      const isLate = output instanceof Promise || isInParts(output);
+      if (isLate) return this.#finishLater(output, call);
+      return call.textForm === undefined ? output : this.encoder.forText(output, call.textForm);
     } catch (error) {
       throw hookError(error, "postprocess");
     }
   }
 
-  #wholeOf(made: unknown, call: InputCall): unknown {
-    return isInParts(made) ? this.#inParts(made, call) : made;
+  #postprocessed(rows: Rows, call: InputCall): unknown {
+    this.#hooks.begin("postprocess", call);
+    try {
+      return this.#model.postprocess(rows, { input: call.input, caller: call });
+    } finally {
+      this.#hooks.end();
+    }
+  }
+
+  async #finishLater(output: unknown, call: InputCall): Promise<unknown> {
+    const value = output instanceof Promise ? await this.#awaited("postprocess", output) : output;
+    const made = isInParts(value) ? await this.#inParts(value, call) : value;
+    return call.textForm === undefined ? made : this.encoder.forText(made, call.textForm);
   }
 
   async #inParts(generator: InParts, call: InputCall): Promise<unknown> {
@@ -171,8 +177,7 @@ export class ItemPipeline {
     return drained(generator, {
       isOver: () => call.isOver ?? false,
       ended: "the prediction has ended",
-      next: () =>
-        this.#awaited("postprocess", Promise.resolve(this.#hooks.call("postprocess", () => generator.next(), call))),
+      next: () => this.#awaited("postprocess", Promise.resolve(this.#called(() => generator.next(), call))),
       part: async (value) => call.part?.(await this.encoder.encodeAs("part", value)),
     });
   }
@@ -194,9 +199,18 @@ export class ItemPipeline {
     const facts = { input: call.input, sequence, caller: call };
     const part = await this.#awaited(
       "postprocessPart",
-      Promise.try(() => this.#hooks.call("postprocess", () => postprocessPart(rows, facts), call)),
+      Promise.try(() => this.#called(() => postprocessPart(rows, facts), call)),
     );
     return part === undefined ? undefined : this.encoder.encodeAs("part", part);
+  }
+
+  #called<T>(run: () => T, call: InputCall): T {
+    this.#hooks.begin("postprocess", call);
+    try {
+      return run();
+    } finally {
+      this.#hooks.end();
+    }
   }
 
   /** Whether the model has a `demo` function. */

@@ -69,8 +69,10 @@ export class RowFinisher {
     if (this.#turns.isOpen) {
       this.#finish(item, rows);
       this.#turns.took(performance.now() - beganMs);
-      return;
-    }
+    } else this.#finishInTurn(item, rows);
+  }
+
+  #finishInTurn(item: ListItem, rows: Rows): void {
     const { credits, onFinished } = this.#options;
     const { list } = item;
     const bytes = bytesOf(rows);
@@ -115,12 +117,16 @@ export class RowFinisher {
     const { list, index } = item;
     item.beganMs = performance.now();
     try {
-      const output = list.isScoped ? list.scope(() => pipeline.finish(rows, item)) : pipeline.finish(rows, item);
+      const output = list.isScoped ? this.#madeInScope(item, rows) : pipeline.finish(rows, item);
       if (output instanceof Promise) this.#finishLater(item, bytesOf(rows), output);
       else this.#succeeded(item, output);
     } catch (error) {
       list.failed(index, codedError(error));
     }
+  }
+
+  #madeInScope(item: ListItem, rows: Rows): unknown {
+    return item.list.scope(() => this.#options.pipeline.finish(rows, item));
   }
 
   #finishLater(item: ListItem, bytes: number, output: Promise<unknown>): void {

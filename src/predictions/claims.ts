@@ -175,7 +175,7 @@ export class Claims {
     try {
       const body = storedBody(request);
       const pieces = typeof body === "string" ? body : [body];
-      begin((await build.parts.bodies.decode(pieces, count, (added) => charge.grow(added))).inputs);
+      begin((await build.parts.bodies.decode(pieces, count, { mustGrow: (added) => charge.grow(added) })).inputs);
     } catch (error) {
       // The inputs do not match the schema, because the server was restarted with another model.
       const coded = codedError(error);

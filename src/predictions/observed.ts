@@ -1,22 +1,25 @@
+/** Waits for the end of a prediction. */
+export interface Waiter {
+  over(): void;
+}
+
 /** Base class of a prediction with callbacks for changes and for the end. */
 export abstract class Observed {
-  #waiters: (() => void)[] | undefined;
+  #waiters: Waiter[] | undefined;
   #watchers: Set<() => void> | undefined;
 
   abstract readonly isOver: boolean;
 
-  /** Calls back once, at the end of the prediction; at once if it has ended. */
-  onceOver(callback: () => void): void {
-    if (this.isOver) callback();
-    else {
-      this.#waiters ??= [];
-      this.#waiters.push(callback);
-    }
+  /** Calls the waiter once, at the end of the prediction; at once if it has ended. */
+  onceOver(waiter: Waiter): void {
+    if (this.isOver) waiter.over();
+    else if (this.#waiters === undefined) this.#waiters = [waiter];
+    else this.#waiters.push(waiter);
   }
 
-  /** Removes a callback of `onceOver`. */
-  removeWaiter(callback: () => void): void {
-    this.#waiters = this.#waiters?.filter((waiter) => waiter !== callback);
+  /** Removes a waiter of `onceOver`. */
+  removeWaiter(waiter: Waiter): void {
+    this.#waiters = this.#waiters?.filter((other) => other !== waiter);
   }
 
   /**
@@ -32,7 +35,7 @@ export abstract class Observed {
   protected callWaiters(): void {
     const waiters = this.#waiters;
     this.#waiters = undefined;
-    if (waiters !== undefined) for (const callback of waiters) callback();
+    if (waiters !== undefined) for (const waiter of waiters) waiter.over();
   }
 
   protected changed(): void {

@@ -9,7 +9,7 @@ import type { LivePrediction } from "./live.ts";
 import { LivePredictions, type LivePredictionsOptions } from "./live-predictions.ts";
 import { Creations } from "./once.ts";
 import { CANCELED, hasEnded, type Kind, type PredictionRecord } from "./record.ts";
-import type { AskedPrediction, Client, NewPrediction } from "./request.ts";
+import type { AskedPrediction, Client, NewPrediction, Once } from "./request.ts";
 import type { RunningBuild } from "./running-build.ts";
 import { SharedPredictions } from "./shared-predictions.ts";
 import type { RequestSource } from "./store.ts";
@@ -85,23 +85,37 @@ export class Predictions {
    * `queue_unavailable` if the store fails; `prediction_differs` if the client chose the id of a prediction with another
    * body
    */
-  async create(request: NewPrediction): Promise<PredictionRecord> {
-    const { once, kind, waitMs, client } = request;
-    if (once !== undefined) {
-      const record = await this.#creations.run(once, request.charge, () => this.#createOnce(request));
-      if (hasEnded(record)) this.live.unread.delete(once.id);
-      return hasEnded(record) ? record : ((await this.wait(kind, once.id, { waitMs, client })) ?? record);
-    }
+  create(request: NewPrediction): PredictionRecord | Promise<PredictionRecord> {
+    const { once, webhook, waitMs, client } = request;
+    if (once !== undefined) return this.#createChosen(request, once);
     if (this.#shared !== undefined) return this.#shared.create(request);
     const accepted = this.#accept(request);
-    const live = accepted instanceof Promise ? await accepted : accepted;
     // The receiver of the webhook must get the outcome even if this process is killed.
-    if (request.webhook !== undefined) await this.live.store(live);
-    if (waitMs > 0) {
-      await this.#waits.until(live, client, waitMs);
-      // The client disconnected before it got the id, so nobody can read the outcome, except the receiver of a webhook.
-      if (request.webhook === undefined && !live.isOver && client.signal.aborted) live.end(CANCELED, "canceled");
-    }
+    if (accepted instanceof Promise || webhook !== undefined) return this.#createStored(accepted, request);
+    // A client that waits for a small prediction costs no other promise.
+    return waitMs > 0 ? this.#waits.resultOf(accepted, client, waitMs, this.#waited) : this.#kept(accepted);
+  }
+
+  async #createStored(
+    accepted: LivePrediction | Promise<LivePrediction>,
+    { webhook, waitMs, client }: NewPrediction,
+  ): Promise<PredictionRecord> {
+    const live = await accepted;
+    if (webhook === undefined) return this.#waits.resultOf(live, client, waitMs, this.#waited);
+    await this.live.store(live);
+    await this.#waits.until(live, client, waitMs);
+    return this.#kept(live);
+  }
+
+  /** The prediction after the wait of its client. */
+  readonly #waited = (live: LivePrediction, client: Client): PredictionRecord | Promise<PredictionRecord> => {
+    // The client disconnected before it got the id, so nobody can read the outcome.
+    if (!live.isOver && client.signal.aborted) live.end(CANCELED, "canceled");
+    return live.isOver && live.storage !== "store" ? live.record : this.#kept(live);
+  };
+
+  /** Resolves when the store has the unfinished prediction, or its outcome if it has the request. */
+  async #kept(live: LivePrediction): Promise<PredictionRecord> {
     if (!live.isOver) await this.live.store(live);
     if (live.storage === "store") await this.#written(live);
     return live.record;
@@ -209,6 +223,14 @@ export class Predictions {
     await this.#options.store.shared?.leave(maxMs - (performance.now() - beganMs));
   }
 
+  /** Creates a prediction whose id the client has chosen, unless it exists. */
+  async #createChosen(request: NewPrediction, once: Once): Promise<PredictionRecord> {
+    const { kind, waitMs, client } = request;
+    const record = await this.#creations.run(once, request.charge, () => this.#createOnce(request));
+    if (hasEnded(record)) this.live.unread.delete(once.id);
+    return hasEnded(record) ? record : ((await this.wait(kind, once.id, { waitMs, client })) ?? record);
+  }
+
   /** Creates a prediction whose id the client knows, and may read from another process: the store must have it at once. */
   async #createOnce(request: NewPrediction): Promise<PredictionRecord> {
     if (this.#shared !== undefined) return this.#shared.create({ ...request, waitMs: 0 });
@@ -236,7 +258,7 @@ export class Predictions {
       if (typeof body !== "string") this.admit(request);
       const beganMs = performance.now();
       const { build } = this.live;
-      const decoding = build.parts.bodies.decode(body, build.parts.maxInputs[kind], (added) => charge.mustGrow(added));
+      const decoding = build.parts.bodies.decode(body, build.parts.maxInputs[kind], charge);
       if (!(decoding instanceof Promise)) return this.#begin(request, { ...decoding, build, beganMs });
       // The build that decodes the inputs also runs them, even if another build replaces it meanwhile.
       build.enter();

@@ -86,7 +86,7 @@ export class SharedPredictions {
       admit(request);
       const beganMs = performance.now();
       const { bodies, maxInputs } = live.build.parts;
-      const decoding = bodies.decode(body, maxInputs[kind], (added) => charge.mustGrow(added));
+      const decoding = bodies.decode(body, maxInputs[kind], charge);
       const decoded = decoding instanceof Promise ? await decoding : decoding;
       const facts = { id, kind, count: decoded.inputs.length, digest: once?.digest };
       const whole = storedBody(decoded);

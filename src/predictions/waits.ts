@@ -1,19 +1,77 @@
 /** Lets requests wait for the end of a prediction. */
 import { type InRing, Ring } from "../base/collections/ring.ts";
-import type { Observed } from "./observed.ts";
+import type { Observed, Waiter } from "./observed.ts";
 import type { Client } from "./request.ts";
 
 /** Milliseconds between checks of waiting requests. Most predictions end before the second, which adds listeners. */
 const POLL_MS = 50;
 
-interface Wait extends InRing<Wait> {
+/** Makes the result of a wait: at the end of the prediction or of the wait, or when the client has disconnected. */
+type ResultOf<P, T> = (prediction: P, client: Client) => T | Promise<T>;
+
+/** A waiting request. */
+abstract class Wait implements InRing<Wait>, Waiter {
+  ring: Ring<Wait> | undefined = undefined;
+  before: Wait | undefined = undefined;
+  after: Wait | undefined = undefined;
   readonly client: Client;
   /** End of the wait, in milliseconds of `performance.now()`. */
   readonly deadlineMs: number;
-  /** Number of checks so far. The second check adds an abort listener. */
-  polls: number;
-  readonly done: () => void;
+  /** Number of checks so far. */
+  #polls = 0;
+  #listener: (() => void) | undefined;
+
+  constructor(client: Client, deadlineMs: number) {
+    this.client = client;
+    this.deadlineMs = deadlineMs;
+  }
+
+  /** Notes a check. The second check adds an abort listener. */
+  polled(): void {
+    this.#polls += 1;
+    if (this.#polls !== 2) return;
+    const { client } = this;
+    client.held(true);
+    this.#listener = () => this.over();
+    client.signal.addEventListener("abort", this.#listener);
+    if (client.signal.aborted) this.over();
+  }
+
+  over(): void {
+    if (this.ring?.delete(this) !== true) return;
+    if (this.#listener !== undefined) {
+      this.client.held(false);
+      this.client.signal.removeEventListener("abort", this.#listener);
+    }
+    this.end();
+  }
+
+  protected abstract end(): void;
 }
+
+class ResultWait<P extends Observed, T> extends Wait {
+  readonly promise: Promise<T>;
+  readonly #prediction: P;
+  readonly #resultOf: ResultOf<P, T>;
+  readonly #resolve: (result: T | Promise<T>) => void;
+
+  constructor(prediction: P, client: Client, deadlineMs: number, resultOf: ResultOf<P, T>) {
+    super(client, deadlineMs);
+    const { promise, resolve } = Promise.withResolvers<T>();
+    this.promise = promise;
+    this.#prediction = prediction;
+    this.#resultOf = resultOf;
+    this.#resolve = resolve;
+  }
+
+  protected end(): void {
+    const prediction = this.#prediction;
+    if (!prediction.isOver) prediction.removeWaiter(this);
+    this.#resolve(this.#resultOf(prediction, this.client));
+  }
+}
+
+const nothing = (): void => {};
 
 /** Waiting requests share one timer: a timer and a listener for each would cost more than a small prediction. */
 export class Waits {
@@ -22,40 +80,26 @@ export class Waits {
 
   /** Waits for the end of the prediction, about `waitMs` milliseconds, or until the client disconnects. */
   until(prediction: Observed, client: Client, waitMs: number): Promise<void> {
-    if (prediction.isOver || waitMs <= 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      const done = () => {
-        if (!this.#waits.delete(wait)) return;
-        if (wait.polls > 1) {
-          client.held(false);
-          client.signal.removeEventListener("abort", done);
-          prediction.removeWaiter(done);
-        }
-        resolve();
-      };
-      const deadlineMs = performance.now() + waitMs;
-      const wait: Wait = { client, deadlineMs, polls: 0, done, ring: undefined, before: undefined, after: undefined };
-      prediction.onceOver(done);
-      this.#waits.add(wait);
-      this.#timer ??= setTimeout(this.#poll, POLL_MS);
-    });
+    return this.resultOf(prediction, client, waitMs, nothing);
+  }
+
+  /** Waits like `until`. @param resultOf makes the result, which must not throw */
+  resultOf<P extends Observed, T>(prediction: P, client: Client, waitMs: number, resultOf: ResultOf<P, T>): Promise<T> {
+    if (prediction.isOver || waitMs <= 0) return Promise.resolve(resultOf(prediction, client));
+    const wait = new ResultWait(prediction, client, performance.now() + waitMs, resultOf);
+    prediction.onceOver(wait);
+    this.#waits.add(wait);
+    this.#timer ??= setTimeout(this.#poll, POLL_MS);
+    return wait.promise;
   }
 
   readonly #poll = (): void => {
     this.#timer = undefined;
     const now = performance.now();
     for (const wait of [...this.#waits]) {
-      wait.polls += 1;
-      if (wait.polls === 2) this.#listen(wait);
-      if (wait.deadlineMs <= now) wait.done();
+      wait.polled();
+      if (wait.deadlineMs <= now) wait.over();
     }
     if (this.#waits.size > 0) this.#timer = setTimeout(this.#poll, POLL_MS);
   };
-
-  #listen(wait: Wait): void {
-    const { client, done } = wait;
-    client.held(true);
-    client.signal.addEventListener("abort", done);
-    if (client.signal.aborted) done();
-  }
 }

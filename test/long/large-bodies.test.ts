@@ -96,7 +96,9 @@ test("other work runs while a large body is checked", async () => {
   const bodies = new Bodies(new InputDecoder(z.array(z.number())));
   const inputs = Array.from({ length: 20_000 }, (_, i) => [i, ...Array<number>(20).fill(0.5)]);
   using turns = loopTurns();
-  const decoded = await bodies.decode([new TextEncoder().encode(JSON.stringify(inputs))], inputs.length, () => {});
+  const decoded = await bodies.decode([new TextEncoder().encode(JSON.stringify(inputs))], inputs.length, {
+    mustGrow() {},
+  });
   expect(turns.count).toBeGreaterThan(4);
   expect(toArray(decoded.inputs)).toEqual(inputs);
 });

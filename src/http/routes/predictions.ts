@@ -4,7 +4,7 @@ import { memoryFull } from "../../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { onceOf } from "../../predictions/once.ts";
 import { hasEnded, type PredictionRecord, statusOf } from "../../predictions/record.ts";
-import type { AskedPrediction } from "../../predictions/request.ts";
+import type { AskedPrediction, NewPrediction } from "../../predictions/request.ts";
 import type { Watched, Watcher } from "../../predictions/watched.ts";
 import { announcedBytes, readBody } from "../body-reader.ts";
 import { END_ID, EventStream } from "../event-stream.ts";
@@ -22,7 +22,7 @@ import {
   recordJson,
   recordPath,
 } from "../record-json.ts";
-import { contextOf, modelOf, type RequestContext } from "../request.ts";
+import { contextOf, modelIn, type RequestContext } from "../request.ts";
 import { cancelAfterMsOf, checkChosenId, idOfKey, waitMsOf, webhookOf } from "../request-headers.ts";
 import type { Route } from "../route.ts";
 import type { Uploads } from "../uploads.ts";
@@ -48,11 +48,14 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
   const locationOf = ({ modelPath }: RequestContext, family: Family, id: string) =>
     `${config.basePath}${modelPath}${recordPath(family, id)}`;
 
-  const events = async (c: Context, family: Family, { isKnown = true, ...streamed }: Streamed): Promise<Response> => {
-    const { raw } = c.req;
+  const events = async (
+    context: RequestContext,
+    family: Family,
+    { isKnown = true, ...streamed }: Streamed,
+  ): Promise<Response> => {
+    const { request: raw } = context;
     const { kind } = family;
-    const context = contextOf(c);
-    const { predictions, isLoading } = modelOf(c);
+    const { predictions, isLoading } = modelIn(context);
     const lastEventId = streamed.create === undefined ? raw.headers.get("last-event-id") : null;
     if (lastEventId === END_ID) return new Response(null, { status: 204 });
     let made: PredictionRecord | undefined;
@@ -83,79 +86,94 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
     return new Response(body, { headers: { ...headersOf(context, location), ...eventHeaders } });
   };
 
-  const create = async (c: Context, family: Family, announced: Announced) => {
-    const { raw } = c.req;
+  const create = async (context: RequestContext, family: Family, announced: Announced) => {
     const { kind } = family;
-    const context = contextOf(c);
-    const { predictions, decoder, isLoading } = modelOf(c);
+    const { predictions, decoder, isLoading } = modelIn(context);
     const { chosen, timeoutMs, waitMs, webhook } = announced;
-    const { body, bytes, charge } = await readBody(raw, bodyLimits, decoder);
+    const { body, bytes, charge } = await readBody(context.request, bodyLimits, decoder);
     const once = chosen === undefined ? undefined : await onceOf(chosen, kind, body);
     const request = { kind, body, bytes, charge, timeoutMs, waitMs, webhook, client: context, origin: context, once };
-    if (announced.wantsEvents) {
-      return events(c, family, {
-        create: (watcher) => predictions.create({ ...request, watcher }),
-        isKnown: once !== undefined || webhook !== undefined,
-      });
-    }
-    const record = await predictions.create(request);
+    if (announced.wantsEvents) return eventsOf(context, family, request);
+    const made = predictions.create(request);
+    const record = made instanceof Promise ? await made : made;
     const mustWait = !hasEnded(record) && isLoading();
     const location = locationOf(context, family, record.id);
     return answer(family, record, { memory, context, location, waitMs, mustWait });
   };
 
+  /** Creates a prediction, and answers with its events. */
+  const eventsOf = (context: RequestContext, family: Family, request: NewPrediction) =>
+    events(context, family, {
+      create: async (watcher) => modelIn(context).predictions.create({ ...request, watcher }),
+      isKnown: request.once !== undefined || request.webhook !== undefined,
+    });
+
   /** Forwards a request for a prediction to the front that has the prediction, or answers the request here. */
   const here = async (
-    c: Context,
+    context: RequestContext,
     id: string,
     handle: (id: string) => Response | Promise<Response>,
-  ): Promise<Response> => (await otherFronts?.forward(id, contextOf(c))) ?? handle(id);
+  ): Promise<Response> => (await otherFronts?.forward(id, context)) ?? handle(id);
   const idIn = (c: Context, { idName }: Family) => contextOf(c).ownId(c.req.param(idName) ?? "");
 
   // Not async: under overload this handler refuses most requests, and a promise would double the cost of a refusal.
-  const post = (c: Context, family: Family) => {
-    const { raw } = c.req;
-    const context = contextOf(c);
+  const post = (context: RequestContext, family: Family) => {
     const announced = announcedOf(context);
-    const key = raw.headers.get("idempotency-key");
-    // Does not check the queue first: a repeated Idempotency-Key starts no prediction, so a full queue does not refuse the request.
-    if (key !== null) {
-      const id = context.ownId(idOfKey(key, family.path));
-      return here(c, id, (chosen) => create(c, family, { ...announced, chosen }));
-    }
+    const key = context.request.headers.get("idempotency-key");
+    if (key !== null) return postOnce(context, family, { announced, key });
     // A body above the limit gets 413 in create(), so the queue is not checked. A 429 would invite a retry, which cannot succeed.
-    if (announced.bytes <= bodyLimits.maxBytes) modelOf(c).predictions.admit(announced);
-    return create(c, family, announced);
+    if (announced.bytes <= bodyLimits.maxBytes) modelIn(context).predictions.admit(announced);
+    return create(context, family, announced);
+  };
+
+  /** Does not check the queue first: a repeated Idempotency-Key starts no prediction, so a full queue does not refuse the request. */
+  const postOnce = (
+    context: RequestContext,
+    family: Family,
+    { announced, key }: { readonly announced: Announced; readonly key: string },
+  ) => {
+    const id = context.ownId(idOfKey(key, family.path));
+    return here(context, id, (chosen) => create(context, family, { ...announced, chosen }));
   };
 
   const put = (c: Context, family: Family) => {
-    const announced = announcedOf(contextOf(c));
-    const id = checkChosenId(c.req.param(family.idName) ?? "", contextOf(c));
-    return here(c, id, (chosen) => create(c, family, { ...announced, chosen }));
+    const context = contextOf(c);
+    const announced = announcedOf(context);
+    const id = checkChosenId(c.req.param(family.idName) ?? "", context);
+    return here(context, id, (chosen) => create(context, family, { ...announced, chosen }));
   };
 
-  const read = (c: Context, family: Family) =>
-    here(c, idIn(c, family), async (id) => {
-      const { raw } = c.req;
-      if (wantsEvents(raw)) return events(c, family, { id });
-      const waitMs = waitMsOf(raw.headers.get("prefer"));
-      const context = contextOf(c);
-      const record = await modelOf(c).predictions.wait(family.kind, id, { waitMs, client: context });
+  const read = (c: Context, family: Family) => {
+    const context = contextOf(c);
+    return here(context, idIn(c, family), async (id) => {
+      const { request } = context;
+      if (wantsEvents(request)) return events(context, family, { id });
+      const waitMs = waitMsOf(request.headers.get("prefer"));
+      const record = await modelIn(context).predictions.wait(family.kind, id, { waitMs, client: context });
       return answer(family, record, { memory, context, waitMs });
     });
+  };
 
-  const cancel = (c: Context, family: Family) =>
-    here(c, idIn(c, family), async (id) => {
-      const record = await modelOf(c).predictions.cancel(family.kind, id);
-      return answer(family, record, { memory, context: contextOf(c) });
+  const cancel = (c: Context, family: Family) => {
+    const context = contextOf(c);
+    return here(context, idIn(c, family), async (id) => {
+      const record = await modelIn(context).predictions.cancel(family.kind, id);
+      return answer(family, record, { memory, context });
     });
+  };
 
   return families.flatMap((family): Route[] => {
     const { path, idName } = family;
     const onePath = `${path}/{${idName}}`;
     const described = operationsOf(family);
     return [
-      { method: "post", path, answer: (c) => post(c, family), describe: described.create },
+      {
+        method: "post",
+        path,
+        answer: (c) => post(contextOf(c), family),
+        direct: (context) => post(context, family),
+        describe: described.create,
+      },
       { method: "put", path: onePath, answer: (c) => put(c, family), describe: described.put },
       { method: "post", path: `${onePath}/cancel`, answer: (c) => cancel(c, family), describe: described.cancel },
       { method: "get", path: onePath, answer: (c) => read(c, family), describe: described.read },
@@ -163,7 +181,7 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
         // A separate path for clients that are generated from the OpenAPI document: they support one media type per operation.
         method: "get",
         path: `${onePath}/events`,
-        answer: (c) => here(c, idIn(c, family), (id) => events(c, family, { id })),
+        answer: (c) => here(contextOf(c), idIn(c, family), (id) => events(contextOf(c), family, { id })),
         describe: described.stream,
       },
     ];

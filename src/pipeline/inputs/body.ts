@@ -1,4 +1,5 @@
 /** The body of a request, and its decoding into inputs. */
+import type { Charge } from "../memory/charge.ts";
 import { type InputDecoder, type InputValues, utf8 } from "./input-decoder.ts";
 import { type InputList, ReadyInputs } from "./input-list.ts";
 import { type JsonSize, sizeOfJson } from "./json-text.ts";
@@ -20,8 +21,8 @@ export interface DecodedBody {
   readonly body: string | Uint8Array<ArrayBuffer> | (() => string);
 }
 
-/** Counts memory before it is used. @throws SconceError `queue_full` if there is none */
-type Take = (bytes: number) => void;
+/** Counts memory before it is used. `mustGrow` throws SconceError `queue_full` if there is none. */
+type Take = Pick<Charge, "mustGrow">;
 
 /** Memory of parsed values that the charge of a body does not include. */
 export function valueBytes({ bytes }: Pick<JsonSize, "bytes">, length: number): number {
@@ -38,12 +39,12 @@ export class Bodies {
 
   /**
    * Decodes a body. Returns no promise for a small body, because a promise would delay small predictions.
-   * @param take counts the memory of parsed values beyond `HELD_PER_BYTE`
-   * @throws SconceError `body_invalid` or `inputs_invalid`; the error of `take`
+   * @param charge counts the memory of parsed values beyond `HELD_PER_BYTE`
+   * @throws SconceError `body_invalid` or `inputs_invalid`; the error of the charge
    */
-  decode(body: Body | InputValues, maxInputs: number, take: Take): DecodedBody | Promise<DecodedBody> {
+  decode(body: Body | InputValues, maxInputs: number, charge: Take): DecodedBody | Promise<DecodedBody> {
     if (typeof body === "string") {
-      if (body.length > TURN_BYTES) return this.#inTurn(new TextEncoder().encode(body), maxInputs, take);
+      if (body.length > TURN_BYTES) return this.#inTurn(new TextEncoder().encode(body), maxInputs, charge);
       return { inputs: new ReadyInputs(this.#decoder.body(body, maxInputs)), body };
     }
     if ("count" in body) {
@@ -53,13 +54,13 @@ export class Bodies {
       });
     }
     const length = body.reduce((sum, chunk) => sum + chunk.length, 0);
-    if (length > LARGE_BYTES) return this.#inParts(body, length, { maxInputs, take });
-    return this.#inTurn(Bun.concatArrayBuffers([...body], Infinity, true), maxInputs, take);
+    if (length > LARGE_BYTES) return this.#inParts(body, length, { maxInputs, charge });
+    return this.#inTurn(Bun.concatArrayBuffers([...body], Infinity, true), maxInputs, charge);
   }
 
-  #inTurn(bytes: Uint8Array, maxInputs: number, take: Take): Promise<DecodedBody> {
+  #inTurn(bytes: Uint8Array, maxInputs: number, charge: Take): Promise<DecodedBody> {
     return inTurn(() => {
-      take(valueBytes(sizeOfJson(bytes), bytes.length));
+      charge.mustGrow(valueBytes(sizeOfJson(bytes), bytes.length));
       const text = utf8(bytes);
       return { inputs: new ReadyInputs(this.#decoder.body(text, maxInputs)), body: text };
     });
@@ -69,7 +70,7 @@ export class Bodies {
   async #inParts(
     chunks: readonly Uint8Array<ArrayBuffer>[],
     length: number,
-    { maxInputs, take }: { readonly maxInputs: number; readonly take: Take },
+    { maxInputs, charge }: { readonly maxInputs: number; readonly charge: Take },
   ): Promise<DecodedBody> {
     const [first, ...others] = chunks;
     const bytes = first !== undefined && others.length === 0 ? first : await joined(chunks, length);
@@ -77,7 +78,7 @@ export class Bodies {
     for (;;) {
       const { done, value } = await inTurn(() => checking.next());
       if (done !== true) continue;
-      take(valueBytes({ bytes: value.mostBytes }, length));
+      charge.mustGrow(valueBytes({ bytes: value.mostBytes }, length));
       return { inputs: new LazyInputs(bytes, value.parts, this.#decoder), body: bytes };
     }
   }

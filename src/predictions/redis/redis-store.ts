@@ -155,7 +155,7 @@ export class RedisStore implements Store, SharedStore {
       if (hasEnded(record)) return record;
       await this.#queue.cancel(id, isForced);
       await followed.poll(0);
-      await Promise.race([new Promise<void>((resolve) => followed.onceOver(resolve)), Bun.sleep(CANCEL_MS)]);
+      await Promise.race([new Promise<void>((resolve) => followed.onceOver({ over: resolve })), Bun.sleep(CANCEL_MS)]);
     }
     return followed.record ?? this.read(id);
   }
