@@ -102,7 +102,7 @@ const rooms: Readonly<Record<string, Room>> = {
   predictions: {
     imports: "base author machine package engine pipeline predictions/sqlite predictions/webhooks",
     doors: `
-      admission event-log ids large-text live-predictions metrics model-version once open-store outcome-list predictions record
+      admission event-log ids large-text live-predictions metrics model-version once open-store predictions record
       redis/redis-store request running-build store watched webhooks/webhook webhooks/webhooks`,
     maxLines: 7140,
   },

@@ -104,7 +104,7 @@ function followed(keepAliveMs = 60_000) {
       onLeave() {},
     });
     const stop = live.watch(stream.changed);
-    const watched = { record: live.record, outputs: [], events: live.events, [Symbol.dispose]: stop };
+    const watched = { record: live.record, events: live.events, [Symbol.dispose]: stop };
     const reader = stream.body(watched).getReader();
     const next = async () => {
       const { value, done } = await reader.read();

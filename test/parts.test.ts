@@ -106,7 +106,6 @@ test("slow readers share the parts in memory, get every part even after the end,
     const stream = new EventStream({ family, memory, context, onLeave() {} });
     const watched = {
       record: live.record,
-      outputs: [],
       events: events.hold(),
       [Symbol.dispose]: () => events[Symbol.dispose](),
     };

@@ -3,7 +3,6 @@ import type { Charge } from "../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import type { EventLog, LoggedEvent } from "../predictions/event-log.ts";
 import { LargeText, textsOf } from "../predictions/large-text.ts";
-import { outputsOf } from "../predictions/outcome-list.ts";
 import { type EndedRecord, hasEnded, type PredictionRecord, statusOf } from "../predictions/record.ts";
 import type { Watched } from "../predictions/watched.ts";
 import { turnToSend } from "./large-answers.ts";
@@ -183,7 +182,7 @@ export class EventStream {
 
   /** The next event of an ended prediction whose log has been sent: an output that the log lacks, or the end. */
   #nextLast(record: EndedRecord): NextEvent {
-    this.#last ??= outputsOf(record.outcome, LARGE_ANSWER_LENGTH).entries();
+    this.#last ??= outputsOf(record).entries();
     for (const [index, text] of this.#last)
       if (text !== undefined && !this.#sent.has(index)) return this.#eventOf({ index, text }, this.#position);
     return { name: "completed", json: largeRecord(record, this.#options.family) };
@@ -245,6 +244,16 @@ export class EventStream {
     this.#wake = undefined;
     if (!isChanged) yield ":\n\n";
   }
+}
+
+/** Outputs as JSON by index; undefined for failed inputs. Empty for a large prediction. */
+function outputsOf({ outcome: { members } }: EndedRecord): (string | undefined)[] {
+  if (members.length >= LARGE_ANSWER_LENGTH) return [];
+  const { outputs, partial_outputs = [] }: Record<string, unknown[] | undefined> = JSON.parse(`{${members}}`);
+  return (
+    outputs?.map((output) => JSON.stringify(output)) ??
+    partial_outputs.map((output) => (output === null ? undefined : JSON.stringify(output)))
+  );
 }
 
 function isLarge({ json }: NextEvent): boolean {

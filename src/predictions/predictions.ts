@@ -177,7 +177,7 @@ export class Predictions {
     const live = this.#liveOf(kind, id);
     const record = live?.record ?? (await this.get(kind, id));
     if (record === undefined) return undefined;
-    return live === undefined ? { record, outputs: [], [Symbol.dispose]() {} } : this.#watched(live, changed);
+    return live === undefined ? { record, [Symbol.dispose]() {} } : this.#watched(live, changed);
   }
 
   #watched(live: LivePrediction, changed: () => void): Watched {
@@ -185,9 +185,6 @@ export class Predictions {
     const events = live.isOver ? undefined : live.events.hold();
     return {
       record: live.record,
-      get outputs() {
-        return live.outputs;
-      },
       events,
       written: () => this.#written(live),
       [Symbol.dispose]: () => {

@@ -69,9 +69,6 @@ export class SharedPredictions {
       get record() {
         return followed.record;
       },
-      get outputs() {
-        return followed.outputs;
-      },
       get events() {
         return followed.events;
       },

@@ -1,13 +1,10 @@
 /** A subscription to the changes of a prediction. */
 import type { EventLog } from "./event-log.ts";
-import type { Text } from "./large-text.ts";
 import type { PredictionRecord } from "./record.ts";
 
 export interface Watched extends Disposable {
   /** The prediction now; undefined if it no longer exists, or this process is stopping. */
   readonly record: PredictionRecord | undefined;
-  /** Outputs so far, as JSON texts by index of the input; empty after the end. */
-  readonly outputs: readonly (Text | undefined)[];
   /** Outputs and parts in order of arrival. Undefined if the prediction had ended, or no event has come. */
   readonly events?: EventLog | undefined;
   /** Resolves when the outcome is stored. Clients must not see it before. Undefined if it may be shown at once. */

@@ -2,8 +2,9 @@
 import type { Context } from "hono";
 import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../../pipeline/inputs/body.ts";
 import type { InputValues } from "../../pipeline/inputs/input-decoder.ts";
+import { partsOfList } from "../../pipeline/inputs/json-text.ts";
 import type { ItemFault } from "../../pipeline/item-fault.ts";
-import { listIn } from "../../predictions/outcome-list.ts";
+import { bytesOf, type Text } from "../../predictions/large-text.ts";
 import { CANCELED, statusOf } from "../../predictions/record.ts";
 import type { Origin } from "../../predictions/request.ts";
 import { announcedBytes, type ReadBody } from "../body-reader.ts";
@@ -64,9 +65,19 @@ export async function runInputs(
   const record = await predictions.create(request);
   Object.assign(contextOf(c), { model: record.model, predictionStatus: statusOf(record) });
   const { id, outcome } = record;
-  if (outcome?.status === "success") return { ok: true, id, outputs: listIn(outcome.members, "outputs") ?? [] };
+  if (outcome?.status === "success") return { ok: true, id, outputs: outputsIn(outcome.members) };
   const { error_message: message = CANCELED, errors = [] } = JSON.parse(`{${outcome?.members ?? ""}}`);
   return { ok: false, message, errors };
+}
+
+/** The outputs of a successful prediction, each as JSON. */
+function outputsIn(members: Text): string[] {
+  const list = bytesOf(members).subarray('"outputs":'.length);
+  const decoder = new TextDecoder();
+  const outputs: string[] = [];
+  for (const part of partsOfList(list, 1))
+    if (part !== undefined) outputs.push(decoder.decode(list.subarray(part.begin, part.end)));
+  return outputs;
 }
 
 function askedBy(c: Context) {

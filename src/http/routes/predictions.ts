@@ -213,7 +213,7 @@ function wantsEvents({ headers }: Request): boolean {
 
 /** A prediction that ended before its stream began, on a server that does not retain predictions. Undefined if it has not ended. */
 function endedWatched(record: PredictionRecord | undefined): Watched | undefined {
-  return record && hasEnded(record) ? { record, outputs: [], [Symbol.dispose]() {} } : undefined;
+  return record && hasEnded(record) ? { record, [Symbol.dispose]() {} } : undefined;
 }
 
 function announcedOf(context: RequestContext): Announced {

@@ -1,7 +1,7 @@
 /** A prediction that clients of this process wait for or watch. Any process may run it. */
 import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { EventLog } from "../event-log.ts";
-import { byteLengthOf, type Text } from "../large-text.ts";
+import { byteLengthOf } from "../large-text.ts";
 import { Observed } from "../observed.ts";
 import { hasEnded, type PredictionRecord } from "../record.ts";
 import type { Followed } from "../store.ts";
@@ -23,7 +23,6 @@ export class FollowedPrediction extends Observed implements Followed {
   isOver = false;
   /** The last record that was read. Undefined before the first read, after `release`, and if the prediction no longer exists. */
   record: PredictionRecord | undefined;
-  outputs: Text[] = [];
   events: EventLog | undefined;
   readonly #options: FollowedOptions;
   #requests = 0;
@@ -137,7 +136,6 @@ export class FollowedPrediction extends Observed implements Followed {
     const { memory } = this.#options;
     if (name !== this.events?.name) {
       // A new name means that another process runs the prediction from the start.
-      this.outputs = [];
       this.events?.[Symbol.dispose]();
       this.events = new EventLog(memory.add("outputs", 0), name);
     }
@@ -149,10 +147,8 @@ export class FollowedPrediction extends Observed implements Followed {
       if (this.#eventReads === "stopped") break;
       log.charge.grow(bytes);
       if (event === null) log.skip();
-      else if (event.sequence === undefined) {
-        this.outputs[event.index] = event.text;
-        log.addOutput(event.index, event.text);
-      } else {
+      else if (event.sequence === undefined) log.addOutput(event.index, event.text);
+      else {
         if (event.sequence === 0) log.restart(event.index);
         log.addPart(event.index, event.text);
       }
