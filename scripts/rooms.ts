@@ -45,7 +45,7 @@ const rooms: Readonly<Record<string, Room>> = {
       libtorch/native-location libtorch/pack network/address-guard network/bounded-body network/guarded-requests
       network/loopback network/name-resolver network/redirects processes/child processes/event-loop-lag processes/exit processes/link
       processes/program processes/program-name processes/run-folder processes/shared-counters
-      processes/supervised processor service-manager`,
+      processes/supervised processor`,
     maxLines: 2800,
   },
   package: {

@@ -26,7 +26,6 @@ async function server({ failures = 0 } = {}) {
     const engine = {
       socket: undefined,
       ended: undefined,
-      isSilent: false,
       async start() {
         if (left-- > 0) throw new SconceError("weights_invalid", "no such file");
         loaded.add(name);

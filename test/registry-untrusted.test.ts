@@ -194,17 +194,14 @@ describe("a model from a registry", () => {
     const short = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 3 }] });
     await using registry = await fakeRegistry({ content: short });
     const message = await failure(pullFrom(emptyStore(), `${registry.host}/digits:v1`));
-    expect(message).toContain("registry_corrupt: digits.pt of");
+    expect(message).toMatch(/^registry_corrupt: blob sha256:\w+ is longer than its 3 bytes$/);
   });
 
-  test("is not requested if the disk lacks space for its size, and removes no other download", async () => {
+  test("is not requested if the disk lacks space for its size", async () => {
     const vast = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 1e15 }] });
     await using registry = await fakeRegistry({ content: vast });
     const store = emptyStore();
-    const begun = Bun.file(`${store.home}/.partial/${"0".repeat(64)}/${"1".repeat(64)}`);
-    await Bun.write(begun, "of another model");
     const message = await failure(pullFrom(store, `${registry.host}/digits:v1`));
-    expect(await begun.exists()).toBe(true);
     expect(message).toStartWith(`store_unwritable: the model store ${store.home} has room for `);
     expect(message).toEndWith("but 909.5 TiB are needed; make room, or remove models with `sconce rm`");
     expect(registry.requests.filter((path) => path.includes("/blobs/"))).toEqual([]);

@@ -62,7 +62,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect((await other.resolve(remote)).digest).toBe(digest);
     expect(await blobsOf(other)).toEqual(await blobsOf(store));
     await other.verify(await other.resolve(remote));
-    expect(await readdir(`${other.home}/.partial`)).toEqual([]);
+    expect(await readdir(`${other.home}/.tmp`)).toEqual([]);
   });
 
   test("a push needs only its target if the model has this name; else the model's tag is the default", async () => {

@@ -113,8 +113,6 @@ export const unreadyReasons = [
   "restarting",
   // The engine process, which runs batches, has ended and starts again.
   "engine",
-  // The engine process does not answer.
-  "silent",
   // Redis, whose queue the replicas share, is not reachable.
   "queue",
   // The memory of Redis is full.

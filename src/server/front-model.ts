@@ -86,7 +86,6 @@ export class FrontModel implements ServedName, AsyncDisposable {
   get outage(): Outage | undefined {
     const { served, opened } = this;
     if (opened === undefined || served.isBroken) return "engine";
-    if (served.record.isSilent) return "silent";
     return opened.parts.store.outage ?? (decodings.stuckForMs < STUCK_MS ? undefined : "pictures");
   }
 

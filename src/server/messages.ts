@@ -54,8 +54,6 @@ export const modelRecord = modelStart.extend({
   socket: z.string().optional(),
   /** Why the previous engine process ended, to follow "the engine process". */
   ended: z.string().optional(),
-  /** Whether the engine process has stopped answering. */
-  isSilent: z.boolean(),
 });
 export type ModelRecord = z.infer<typeof modelRecord>;
 

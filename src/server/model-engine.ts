@@ -22,7 +22,7 @@ export interface ModelEngineOptions {
   readonly number: number;
   /** Whether the server has other models, which compete for the cores. */
   readonly hasOthers: boolean;
-  /** Called when a process is ready, has ended, is silent or answers again. */
+  /** Called when a process is ready or has ended. */
   readonly onChange: () => void;
   /** Called when a process has ended that the server did not stop. */
   readonly onRestart: (cause: RestartCause) => void;
@@ -36,7 +36,6 @@ let starts = 0;
 export class ModelEngine implements Loadable {
   socket: string | undefined;
   ended: string | undefined;
-  isSilent = false;
   readonly #options: ModelEngineOptions;
   #process: Supervised | undefined;
   #verified: Stamps | undefined;
@@ -68,15 +67,10 @@ export class ModelEngine implements Loadable {
         this.socket = socket;
         onChange();
       },
-      onSilence: (isSilent) => {
-        this.isSilent = isSilent;
-        onChange();
-      },
       onEnd: (reason, cause) => {
         rmSync(socket, { force: true });
         this.socket = undefined;
         this.ended = reason;
-        this.isSilent = false;
         if (cause !== undefined) onRestart(cause);
         onChange();
       },

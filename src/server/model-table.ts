@@ -21,7 +21,6 @@ export interface Loadable {
   readonly socket: string | undefined;
   /** Why the process before ended, to follow "the engine process". */
   readonly ended: string | undefined;
-  readonly isSilent: boolean;
   start(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -81,9 +80,9 @@ export class Build {
     const { served, engine, counts, store } = this.options;
     const { number, stage, state, isStarting, reason, storeFault, isUnloadAsked } = this;
     const isUnloadedByClient = state === "unloaded" && isUnloadAsked;
-    const { socket, ended, isSilent } = engine;
+    const { socket, ended } = engine;
     const own = { ...startOf(served), number, counts, store, storeFault };
-    return { ...own, stage, state, isStarting, reason, isUnloadedByClient, socket, ended, isSilent };
+    return { ...own, stage, state, isStarting, reason, isUnloadedByClient, socket, ended };
   }
 }
 

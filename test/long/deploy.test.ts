@@ -345,7 +345,7 @@ describe.skipIf(prometheus === undefined)("promtool", () => {
       [['sconce_engine_restarts_total{instance="a",reason="crash"}', "0+1x30"]],
       ["SconceEngineRestarts"],
     ],
-    ["has a silent engine", [['sconce_unready{instance="a",reason="silent"}', "1x30"]], ["SconceNotReady"]],
+    ["has no engine", [['sconce_unready{instance="a",reason="engine"}', "1x30"]], ["SconceNotReady"]],
     ["drains for long", [['sconce_unready{instance="a",reason="draining"}', "1x30"]], []],
     [
       "is full",

@@ -61,7 +61,7 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
         onProgress: ({ title, ...step }) => progress.update({ title: title ?? "the model", ...step }),
       });
       await modelStore.prepareLibraries();
-      const program = await makeProgram(workspace.folder);
+      const program = await makeProgram(workspace.path);
       const written = await writeImage(layout, {
         model,
         home: store.home,

@@ -4,7 +4,6 @@ import { log } from "../../base/log.ts";
 import type { Reload } from "../../http/admin.ts";
 import { exitProcess } from "../../machine/processes/exit.ts";
 import { isExecutable } from "../../machine/processes/program.ts";
-import { notifyManager, notifyReloading } from "../../machine/service-manager.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
 import { fixedLimits, serveGroups, serveOptions } from "../../server/config.ts";
 import { type Server, startServer } from "../../server/server.ts";
@@ -60,17 +59,9 @@ ${ofFile}For a model of a registry, the server first pulls the files that the st
       if (!isExecutable) await source.unpackLibraries();
       surviveStrayErrors();
       let server: Server | undefined;
-      const stop = async () => {
-        notifyManager("STOPPING=1");
-        await server?.stop();
-      };
-      stopOnSignals(stop, async () => {
-        notifyReloading();
-        logReload(await server?.reload());
-        notifyManager("READY=1");
-      });
+      const stop = async () => server?.stop();
+      stopOnSignals(stop, async () => logReload(await server?.reload()));
       server = await startServer({ models, config, source, resolveAgain: find });
-      notifyManager(`MAINPID=${process.pid}`, "READY=1");
     },
   });
 }

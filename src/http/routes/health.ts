@@ -113,7 +113,6 @@ const reasons: Readonly<Record<Unready, Pick<Problem, "detail" | "refusal">>> = 
   starting: { detail: "the model is being set up", refusal: "drain" },
   restarting: { detail: "the process that answers HTTP requests has ended and is starting again", refusal: "drain" },
   engine: { detail: "the process that runs the model has ended and is starting again", refusal: "engine" },
-  silent: { detail: "the process that runs the model is stopped, or hangs", refusal: "engine" },
   queue: { detail: "the queue of the replicas cannot be used", refusal: "replicas" },
   full: { detail: "the queue of the replicas is full: Redis has reached its maxmemory", refusal: "replicas" },
   pictures: { detail: "the decoding of pictures has stalled", refusal: "engine" },

@@ -3,7 +3,6 @@ import { type Clock, monotonicClock } from "../../base/clock.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import type { RestartCause } from "../../base/labels.ts";
 import { log } from "../../base/log.ts";
-import { statFields } from "../../base/system-file.ts";
 import { Backoff } from "./backoff.ts";
 import { Child, type ChildEnd, type ChildOptions } from "./child.ts";
 import { type Death, deathOf, OomKills } from "./death-reason.ts";
@@ -37,11 +36,6 @@ export interface SupervisedOptions {
    * @param cause undefined for a process that `stop` ended
    */
   onEnd?(reason: string, cause: RestartCause | undefined): void;
-  /**
-   * Called with true when the process is stopped (SIGSTOP, a debugger) or hangs in the kernel, and with false when it
-   * answers again. Long computations do not count as silence.
-   */
-  onSilence?(isSilent: boolean): void;
   readonly clock?: Clock;
   readonly backoff?: Backoff;
 }
@@ -152,9 +146,6 @@ export class Supervised {
               limitMs: stuckAfterMs,
               ask: () => this.#questions.ask(undefined, (question) => child.send(question)),
               onStuck: (reason) => this.restart(reason),
-              onSilence: (isSilent) => {
-                if (!isSilent || isStopped(child.pid)) this.#options.onSilence?.(isSilent);
-              },
               clock: this.#clock,
             }),
       readySinceMs: undefined,
@@ -239,10 +230,4 @@ export class Supervised {
     this.#first.promise.catch(() => {});
     this.#stopped.resolve();
   }
-}
-
-/** Whether a process is stopped, hangs in a kernel call that no signal can end, or is a zombie. */
-function isStopped(pid: number): boolean {
-  const [state] = statFields(`/proc/${pid}/stat`);
-  return state !== undefined && "TtDZ".includes(state);
 }

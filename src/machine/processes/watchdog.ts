@@ -2,8 +2,6 @@
 import { type Clock, monotonicClock } from "../../base/clock.ts";
 
 const INTERVAL_MS = 1000;
-/** A process without an answer for this many milliseconds counts as silent. */
-const SILENT_MS = 2000;
 
 export interface WatchdogOptions {
   /** Longest run of a batch, and longest wait for an answer, in milliseconds. */
@@ -12,8 +10,6 @@ export interface WatchdogOptions {
   ask(): Promise<unknown>;
   /** Called once, when the process is stuck. */
   onStuck(reason: string): void;
-  /** Called with true in each interval in which the process is silent, and with false when it answers again. */
-  onSilence?(isSilent: boolean): void;
   readonly clock?: Clock;
 }
 
@@ -26,7 +22,6 @@ export class Watchdog {
   /** Time when the last unanswered question was sent; undefined if every question is answered. */
   #questionAtMs: number | undefined;
   #excusedUntilMs = 0;
-  #isSilent = false;
 
   constructor(options: WatchdogOptions) {
     this.#options = options;
@@ -52,8 +47,6 @@ export class Watchdog {
     // A process that ends gives no answer.
     if (typeof runningForMs !== "number") return;
     this.#questionAtMs = undefined;
-    if (this.#isSilent) this.#options.onSilence?.(false);
-    this.#isSilent = false;
     const isExcused = this.#clock.now() < this.#excusedUntilMs;
     if (runningForMs > this.#options.limitMs && !isExcused) {
       this.#stuck(`a batch did not end within ${seconds(this.#options.limitMs)}`);
@@ -79,12 +72,7 @@ export class Watchdog {
       return;
     }
     this.#wait();
-    if (this.#questionAtMs !== undefined) {
-      if (now - this.#questionAtMs < SILENT_MS) return;
-      this.#isSilent = true;
-      this.#options.onSilence?.(true);
-      return;
-    }
+    if (this.#questionAtMs !== undefined) return;
     this.#questionAtMs = now;
     void this.#ask();
   }

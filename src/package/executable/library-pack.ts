@@ -2,7 +2,7 @@
  * Compresses libraries into one file, the pack, in chunks that can be unpacked in parallel. The pack is kept in a cache
  * folder and reused for the same libraries.
  */
-import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
@@ -20,8 +20,6 @@ const VERSION = 6;
 
 const packName = "pack.bin";
 const indexName = "index.json";
-const packFolder = /^packed-[0-9a-f]{16}$/;
-const UNUSED_MS = 30 * 24 * 3_600_000;
 
 export interface PackOptions {
   /** Folder that keeps packs for reuse. */
@@ -42,29 +40,16 @@ export async function packLibraries(
   try {
     mkdirSync(options.cacheFolder, { recursive: true, mode: 0o700 });
     const make = async (temporary: string) => {
-      removeUnused(options.cacheFolder);
       mkdirSync(temporary, { mode: 0o700 });
       const packed = await compress(files, described, { ...options, path: join(temporary, packName) });
       await Bun.write(join(temporary, indexName), JSON.stringify(packed));
     };
     await madeOnce(folder, make, ".packing-");
     requirePrivate(folder);
-    const now = new Date();
-    utimesSync(folder, now, now);
     const packed = indexSchema.parse(JSON.parse(readFileSync(join(folder, indexName), "utf8")));
     return { path: join(folder, packName), digest, files: packed };
   } catch (error) {
     throw cacheFault(error, options.cacheFolder);
-  }
-}
-
-/** Removes packs after 30 days without use. */
-function removeUnused(cacheFolder: string): void {
-  for (const entry of readdirSync(cacheFolder, { withFileTypes: true })) {
-    const folder = join(cacheFolder, entry.name);
-    const { mtimeMs } = lstatSync(folder, { throwIfNoEntry: false }) ?? { mtimeMs: Infinity };
-    const isUnused = entry.isDirectory() && packFolder.test(entry.name) && Date.now() - mtimeMs > UNUSED_MS;
-    if (isUnused) rmSync(folder, { recursive: true, force: true });
   }
 }
 

@@ -47,13 +47,13 @@ export async function writeImage(layout: Layout, options: ImageOptions): Promise
   const staged: StagedBlob[] = [];
   const stageJson = async (content: unknown, mediaType: string) => {
     const bytes = new TextEncoder().encode(JSON.stringify(content));
-    const blob = await layout.blobs.stage(bytes, workspace.folder, { reuse: true });
+    const blob = await layout.blobs.stage(bytes, workspace.path, { reuse: true });
     staged.push(blob);
     return { mediaType, digest: blob.digest, size: blob.size };
   };
   const layers: (WrittenLayer & { readonly diffId: string })[] = [];
   for (const files of await layersOf(options)) {
-    const blob = await stageLayer(files, workspace.folder, options);
+    const blob = await stageLayer(files, workspace.path, options);
     staged.push(blob);
     const { digest, size, diffId } = blob;
     layers.push({ title: files.title, digest, size, diffId, isShared: layout.blobs.has(blob) });

@@ -4,15 +4,14 @@ import { join, resolve } from "node:path";
 import { z } from "zod";
 import { replaceFile, syncPath } from "../../machine/files/durable.ts";
 import { acquireLock, type FileLock } from "../../machine/files/lock.ts";
+import { removeAbandoned, type TemporaryFolder, temporaryFolder } from "../../machine/files/temporary-folder.ts";
 import { Blobs, type StagedBlob } from "./blobs.ts";
 import { IndexFile } from "./index-file.ts";
 import { ociLayout } from "./manifest.ts";
-import { openWorkspace, sweepWorkspaces, type Workspace } from "./workspace.ts";
 
 const lockTimeoutMs = 30_000;
 
-/** Milliseconds after which an unfinished download is deleted. */
-const maxPartialAgeMs = 7 * 24 * 3600 * 1000;
+const workspacePrefix = "build-";
 
 export interface LayoutChange {
   /** Blobs for the layout. Each is in the layout already or in a temporary file. */
@@ -43,17 +42,14 @@ export class Layout {
   /**
    * Opens a temporary folder in the layout, so that finished blobs can be renamed into place. Creates the layout if
    * needed, and deletes temporary folders of dead processes.
-   * @param download name of a folder whose content a later pull can resume; if another process uses it, a new folder is
-   * opened
    */
-  openWorkspace(download?: string): Workspace {
+  openWorkspace(): TemporaryFolder {
     mkdirSync(this.home, { recursive: true });
     using _lock = this.lock();
     const layoutPath = join(this.home, "oci-layout");
     if (!existsSync(layoutPath)) replaceFile(layoutPath, ociLayout, join(this.home, ".oci-layout"));
-    mkdirSync(this.blobs.folder, { recursive: true });
-    this.sweep();
-    return openWorkspace(this.home, download);
+    for (const folder of [this.blobs.folder, this.#workspaces]) mkdirSync(folder, { recursive: true });
+    return temporaryFolder(this.#workspaces, workspacePrefix);
   }
 
   /**
@@ -84,9 +80,13 @@ export class Layout {
     return garbage.reduce((bytes, digest) => bytes + this.blobs.remove(digest), 0);
   }
 
-  /** Removes what dead processes have left, and downloads without a write for `maxAgeMs`. The caller holds the lock. */
-  sweep(maxAgeMs = maxPartialAgeMs): void {
-    sweepWorkspaces(this.home, maxAgeMs);
+  /** Removes what dead processes have left. The caller holds the lock. */
+  sweep(): void {
+    if (existsSync(this.#workspaces)) removeAbandoned(this.#workspaces, workspacePrefix);
+  }
+
+  get #workspaces(): string {
+    return join(this.home, ".tmp");
   }
 
   /**

@@ -58,21 +58,15 @@ function parseReceived(bytes: Uint8Array, name: string): Manifest {
   return manifest;
 }
 
-/**
- * Number of bytes that a pull must download.
- * @param folder temporary folder that may contain partial downloads
- * @throws SconceError `model_invalid`
- */
-export function missingBytes(blobs: Blobs, options: ReceiveOptions, folder: string): number {
+/** Number of bytes that a pull must download. @throws SconceError `model_invalid` */
+export function missingBytes(blobs: Blobs, options: ReceiveOptions): number {
   const manifest = parseReceived(options.manifest, options.name);
   const sizes = new Map([manifest.config, ...wantedLayers(manifest, options)].map((blob) => [blob.digest, blob.size]));
-  return [...sizes]
-    .filter(([digest, size]) => !blobs.has({ digest, size }))
-    .reduce((sum, [digest, size]) => sum + Math.max(0, size - PartialBlob.sizeOf(digest, folder)), 0);
+  return [...sizes].reduce((sum, [digest, size]) => sum + (blobs.has({ digest, size }) ? 0 : size), 0);
 }
 
 /**
- * Downloads the blobs of a model to `folder`, and resumes partial downloads. A blob in the store is only verified.
+ * Downloads the blobs of a model to `folder`. A blob in the store is only verified.
  * @param reuse false downloads even blobs that the store has
  * @throws SconceError `registry_corrupt`, `model_invalid`, errors of `fill`, or the signal's reason
  */
@@ -119,30 +113,14 @@ interface BlobContext {
 }
 
 async function receiveBlob(blob: BlobRef, { folder, title, options, signal, onProgress }: BlobContext) {
-  await using partial = await PartialBlob.open(blob, folder, signal);
-  for (;;) {
-    const context = { signal, onProgress: () => onProgress(partial.doneBytes) };
-    context.onProgress();
-    let failure: unknown;
-    try {
-      if (partial.doneBytes < blob.size) await options.fill(partial, context);
-      context.onProgress();
-      const staged = await partial.finish();
-      if (staged) return staged;
-    } catch (error) {
-      if (!(error instanceof SconceError && error.code === "registry_corrupt")) throw error;
-      failure = error;
-    }
-    // If the bytes of an earlier run are damaged, for example by a power loss, the whole blob is downloaded once more.
-    const wasFound = partial.foundBytes > 0;
-    await partial.restart();
-    if (wasFound) continue;
-    throw new SconceError(
-      "registry_corrupt",
-      `${title} of ${options.name} does not match its digest ${blob.digest}; the received bytes were deleted. Pull again; if that does not help, push the model again`,
-      { cause: failure },
-    );
-  }
+  await using partial = await PartialBlob.open(blob, folder);
+  await options.fill(partial, { signal, onProgress: () => onProgress(partial.doneBytes) });
+  const staged = await partial.finish();
+  if (staged !== undefined) return staged;
+  throw new SconceError(
+    "registry_corrupt",
+    `${title} of ${options.name} does not match its digest ${blob.digest}; the received bytes were deleted. Pull again; if that does not help, push the model again`,
+  );
 }
 
 /** Sums the transferred bytes of all blobs, and reports the sum. */

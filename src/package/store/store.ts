@@ -1,7 +1,6 @@
 /** The model store: models on disk as an OCI image layout, which registry tools can read and write. */
 import { SconceError } from "../../base/errors.ts";
 import { storeLocation } from "../../machine/files/location.ts";
-import { digestOf } from "./blobs.ts";
 import { diskFault, isFull, requireSpace } from "./disk-fault.ts";
 import { folderDigest, type IndexEntry, IndexFile } from "./index-file.ts";
 import { Layout } from "./layout.ts";
@@ -14,7 +13,6 @@ import { missingBytes, type ReceiveOptions, stageReceived } from "./receiving.ts
 import { checkRepository, checkTag, formatReference, generatedTag, latestTag, parseReference } from "./reference.ts";
 import { type ModelSummary, sizeOf, summarize } from "./summary.ts";
 import { type Stamps, type VerifyOptions, verifyLayers } from "./verification.ts";
-import type { Workspace } from "./workspace.ts";
 
 export type { CopyProgress, LayerSource, PutOptions } from "./packaging.ts";
 export type { ModelSummary } from "./summary.ts";
@@ -71,9 +69,9 @@ export class ModelStore {
     const [moved, tagsIfAbsent] = options.isVariant ? [[], [latestTag]] : [[latestTag], []];
     return this.#explained(async () => {
       using workspace = this.#layout.openWorkspace();
-      return await this.#commit(workspace, {
+      return await this.#commit({
         verb: "build",
-        stage: (reuse) => stagePackage(this.#layout.blobs, options, { folder: workspace.folder, reuse }),
+        stage: (reuse) => stagePackage(this.#layout.blobs, options, { folder: workspace.path, reuse }),
         repository: options.repository,
         tags: [...moved, ...(options.tags ?? [])],
         tagsIfAbsent,
@@ -84,7 +82,7 @@ export class ModelStore {
 
   /**
    * Adds a model from a registry to the store, byte for byte. `latest` is set only if the repository lacks it, so that
-   * pulling an old model does not change the default. An interrupted download can be resumed for a week.
+   * pulling an old model does not change the default.
    * @throws SconceError `usage`, `model_invalid`, `registry_corrupt`, `store_unwritable`, errors of `fill`, or the
    * signal's reason
    */
@@ -92,13 +90,12 @@ export class ModelStore {
     const { repository } = options;
     checkRepository(repository);
     for (const tag of options.tags) checkTag(tag);
-    const digest = digestOf(options.manifest);
     return this.#explained(async () => {
-      using workspace = this.#layout.openWorkspace(digest.slice("sha256:".length));
-      requireSpace(this.home, missingBytes(this.#layout.blobs, options, workspace.folder));
-      return await this.#commit(workspace, {
+      using workspace = this.#layout.openWorkspace();
+      requireSpace(this.home, missingBytes(this.#layout.blobs, options));
+      return await this.#commit({
         verb: "pull",
-        stage: (reuse) => stageReceived(this.#layout.blobs, options, { folder: workspace.folder, reuse }),
+        stage: (reuse) => stageReceived(this.#layout.blobs, options, { folder: workspace.path, reuse }),
         repository: options.repository,
         tags: options.tags,
         tagsIfAbsent: [latestTag],
@@ -249,7 +246,6 @@ export class ModelStore {
       // A full disk has no space for a second index.json, so blobs are deleted before it is written. The manifest
       // stays, so that `remove` can run again after a kill.
       freedBytes = this.#layout.collect(index, found.digest);
-      this.#layout.sweep(0);
       index.write();
     }
     return {
@@ -268,10 +264,11 @@ export class ModelStore {
    * @param verb `build` or `pull`, for the error message
    * @param stage writes the blobs to temporary files; `reuse` false writes even blobs that the store has
    */
-  async #commit(
-    workspace: Workspace,
-    { verb, stage, ...model }: TaggedModel & { verb: string; stage: (reuse: boolean) => Promise<StagedPackage> },
-  ): Promise<PutResult> {
+  async #commit({
+    verb,
+    stage,
+    ...model
+  }: TaggedModel & { verb: string; stage: (reuse: boolean) => Promise<StagedPackage> }): Promise<PutResult> {
     const { repository, source, folder } = model;
     // Another process may remove a blob of the store before the index needs it. So the second attempt writes copies of
     // all blobs.
@@ -285,7 +282,6 @@ export class ModelStore {
         for (const tag of [generated, ...model.tags, ...absent]) {
           index.set({ repository, tag, created, source, folder, ...manifest });
         }
-        workspace.finish();
       };
       if (!this.#layout.commit({ blobs, change })) continue;
       return { digest: manifest.digest, tag: generated, reference: `${repository}:${generated}` };

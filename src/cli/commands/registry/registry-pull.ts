@@ -50,7 +50,7 @@ export async function pullModel(options: PullModelOptions): Promise<PullResult> 
   const progress = new Progress({ verb: "Pulling" });
   const isPlain = plainHttp || isLoopback(remote.host);
   const silence = stored === undefined ? {} : { silenceMs: STORED_SILENCE_MS };
-  const result = await abortable("interrupted; pull again to go on", (signal) =>
+  const result = await abortable("interrupted", (signal) =>
     pull({
       registry: new Registry({ remote, actions: "pull", isPlain, signal, ...silence }),
       store,
