@@ -1,14 +1,12 @@
 /** `sconce init` writes a folder that type-checks, builds, predicts and serves without a change. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { mkdir, readdir } from "node:fs/promises";
-import { join, resolve } from "node:path";
 import { type CliOptions, cli as run } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-const root = resolve(import.meta.dir, "..");
 const files = [".gitignore", ".sconce", "README.md", "export.py", "model.pt2", "model.ts", "tsconfig.json"];
 
 /**
@@ -36,10 +34,6 @@ test("in a folder with sconce installed, sconce's types come from the installed 
   const { extends: path } = await Bun.file(dir.join("installed/tsconfig.json")).json();
   expect(path).toBe("./node_modules/sconce/tsconfig.json");
   expect(await readdir(dir.join("installed"))).not.toContain(".sconce");
-});
-
-test("prints how to put the command sconce on the PATH", () => {
-  expect(written.stdout).toContain(`ln -s ${join(root, "scripts", "sconce")} ~/.local/bin/`);
 });
 
 test("the folder builds, predicts and serves unchanged", async () => {

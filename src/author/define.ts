@@ -179,7 +179,7 @@ export interface ModelDeclaration<
   >;
   /** Additional outputs for the web page. Default: demo outputs equal the outputs. */
   readonly demo?: DemoDeclaration<I, O, D, NoInfer<S>, z.output<PS>>;
-  /** Fields of inputs and outputs that the OpenAI-compatible routes use. Default: chosen by their types. */
+  /** Fields of inputs and outputs that the OpenAI-compatible routes use. Default: the routes answer 404. */
   readonly openai?: OpenAiDeclaration<I, O, NoInfer<S>, z.output<PS>>;
 }
 

@@ -1,4 +1,4 @@
-/** The fields of a model that the OpenAI routes read and write: declared by the author, or found in the schemas. */
+/** The fields of a model that the OpenAI routes read and write, as the author declares them. */
 import { type JsonSchema, SchemaNode } from "../base/schemas/json-schema.ts";
 import type { HookContext, OpenContext } from "./hook-context.ts";
 import type { Tensor } from "./tensor.ts";
@@ -146,35 +146,6 @@ export function openAiFaults({ embeddings, rerank, classify }: OpenAi, schemas: 
   return faults;
 }
 
-/**
- * Finds the fields for each OpenAI route in the schemas, for a model without a declaration. Leaves out a route for
- * which several fields fit.
- */
-export function foundFields({ inputSchema, outputSchema }: Schemas): OpenAiFields {
-  const [input, output] = [SchemaNode.of(inputSchema), SchemaNode.of(outputSchema)];
-  const texts = namesOf(input, isText);
-  // OpenAI clients send only texts, so a model with another required field has no OpenAI route.
-  if (input.required.some((name) => !texts.includes(name))) return {};
-  const only = (fits: Fits) => {
-    const [name, ...others] = namesOf(output, fits);
-    return others.length === 0 ? name : undefined;
-  };
-  const [text, second, third] = texts;
-  if (text === undefined || third !== undefined) return {};
-  if (second !== undefined) {
-    const score = only(isNumber);
-    const [query, document] = second === "query" ? [second, text] : [text, second];
-    return score === undefined ? {} : { rerank: { query, document, score } };
-  }
-  const [vector, scores, score, label] = [only(isVector), only(isScored), only(isNumber), only(takesText)];
-  const isLabelled = score !== undefined && label !== undefined;
-  return {
-    ...(vector !== undefined && { embeddings: { input: text, output: vector } }),
-    ...(scores !== undefined && { classify: { input: text, scores } }),
-    ...(scores === undefined && isLabelled && { classify: { input: text, scores: score, label } }),
-  };
-}
-
 /** The size of an output field with a vector; undefined for a free size. */
 export function vectorSize({ outputSchema }: Pick<Schemas, "outputSchema">, field: string): number | undefined {
   return sizeOf(SchemaNode.of(outputSchema).fields.get(field));
@@ -182,18 +153,8 @@ export function vectorSize({ outputSchema }: Pick<Schemas, "outputSchema">, fiel
 
 type Fits = (field: SchemaNode) => boolean;
 
-function namesOf({ fields }: SchemaNode, fits: Fits): string[] {
-  return [...fields].flatMap(([name, field]) => (fits(field) ? [name] : []));
-}
-
 function takesText({ types, takesArrayBytes }: SchemaNode): boolean {
   return types.has("string") && !takesArrayBytes;
-}
-
-/** Whether the field takes any plain text, not only files, dates, URLs or a choice. */
-function isText(field: SchemaNode): boolean {
-  const { types, file, format, takesAnyText } = field;
-  return takesText(field) && types.size === 1 && file === undefined && format === undefined && takesAnyText;
 }
 
 function isNumber({ types }: SchemaNode): boolean {

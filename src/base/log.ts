@@ -1,5 +1,4 @@
 /** Logging through one consola instance, as text for people or as JSON lines. */
-import { fstatSync } from "node:fs";
 import { format as formatted, inspect } from "node:util";
 import { type ConsolaInstance, type ConsolaReporter, createConsola, LogLevels } from "consola";
 import { messageOf, SconceError } from "./errors.ts";
@@ -104,15 +103,9 @@ export interface LogOptions {
 
 let current: LogOptions = { level: "info", format: "text" };
 
-/** Begins the log lines of a server with the time, unless standard error is a terminal, or journald, which adds it. */
+/** Begins the log lines of a server with the time, unless standard error is a terminal. */
 export function logTimes(): void {
-  current = { ...current, hasTimes: !process.stderr.isTTY && !isJournal() };
-}
-
-/** Whether standard error is the stream of journald, whose device and inode systemd puts into `JOURNAL_STREAM`. */
-function isJournal(): boolean {
-  const { dev, ino } = fstatSync(process.stderr.fd);
-  return process.env.JOURNAL_STREAM === `${dev}:${ino}`;
+  current = { ...current, hasTimes: !process.stderr.isTTY };
 }
 
 /** The options in use, to start child processes with the same options. */

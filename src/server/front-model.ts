@@ -1,6 +1,6 @@
 /** A name that a front serves, with its model: the build that answers, the parts that outlive a build, or its fault. */
 import { decodings, STUCK_MS } from "../author/decoding-gate.ts";
-import { foundFields, type OpenAi } from "../author/openai.ts";
+import type { OpenAi } from "../author/openai.ts";
 import type { ModelState, Unready } from "../base/labels.ts";
 import { log } from "../base/log.ts";
 import { until } from "../base/until.ts";
@@ -247,9 +247,9 @@ export class FrontModel implements ServedName, AsyncDisposable {
   }
 }
 
-/** The fields that OpenAI's API uses: declared by the model, or else guessed from its schemas. */
-function openAiOf({ model, hooks, packaged }: OpenBuild): OpenAi {
-  const { openai = foundFields(packaged.config) } = model;
+/** The fields that OpenAI's API uses. */
+function openAiOf({ model, hooks }: OpenBuild): OpenAi {
+  const { openai = {} } = model;
   const { embeddings } = openai;
   const tokens = embeddings?.tokens;
   if (embeddings === undefined || typeof tokens !== "function") return openai;

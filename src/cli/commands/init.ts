@@ -1,5 +1,4 @@
 /** `sconce init DIR`: writes a model folder to start from. */
-import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { codeOf, SconceError } from "../../base/errors.ts";
@@ -47,7 +46,7 @@ sconce init digits --from digits.pt2`,
         : await writeModelOf(options.from, dir, { name, inputs: options.input, batchSize: undefined });
     await linkTypes(dir);
     const isSample = options.from === undefined;
-    const then = `\n\nThen change model.ts and export.py into your model.${await pathHint()}`;
+    const then = `\n\nThen change model.ts and export.py into your model.`;
     console.log(`Wrote ${given}: ${files.join(", ")}
 
 Next:
@@ -83,13 +82,6 @@ async function writeModelOf(
   await writeFile(join(dir, "tsconfig.json"), await typesConfig(dir), { flag: "wx" });
   await writeFile(join(dir, ".gitignore"), await ofTemplate("gitignore"), { flag: "wx" });
   return [...files, "tsconfig.json", ".gitignore"];
-}
-
-/** A hint for checkouts whose command is not on the PATH; otherwise empty. */
-async function pathHint(): Promise<string> {
-  const script = join(await sourcesFolder(), "scripts", "sconce");
-  if (Bun.which("sconce") !== null || !existsSync(script)) return "";
-  return ` To type sconce in any folder:\n\n  ln -s ${quoted(script)} ~/.local/bin/`;
 }
 
 export function nameFrom(dir: string): string {

@@ -42,36 +42,14 @@ export async function runnableWeights(path: string, isCompiled = false, rows?: n
   const mistake = program === undefined ? describeFile(path) : trainingMistake(parsedJson(program));
   if (mistake !== undefined) throw new SconceError("weights_invalid", `${basename(path)}: ${mistake}`);
   if (program === undefined) return path;
-  if (isCompiled) return compiledRows(path, program, rows);
+  if (isCompiled) return compiledProgram(path, rows);
   try {
     file.program();
     return path;
   } catch (error) {
     log.info(messageOf(error));
-    return compiledRows(path, program, rows);
+    return compiledProgram(path, rows);
   }
-}
-
-/**
- * Compiles a program. Warns if the package accepts fewer rows than the program, because Inductor specializes some
- * kernels for the example's rows.
- */
-async function compiledRows(path: string, program: string, rows: number | undefined): Promise<string> {
-  const compiled = await compiledProgram(path, rows);
-  const exported = inputsOfProgram(program);
-  const [most, allowed] = [mostRows(statedInputs(compiled) ?? exported), mostRows(exported)];
-  if (most < allowed) {
-    const free = allowed === Number.POSITIVE_INFINITY ? "any number of" : `up to ${allowed}`;
-    log.warn(
-      `${basename(path)} takes ${free} rows, its compiled package at most ${most}, as its example had ${exampleRows(exported)}: export it with an example of ${most + 1} rows for larger batches`,
-    );
-  }
-  return compiled;
-}
-
-function exampleRows(inputs: readonly TensorInput[]): number | string {
-  const [batch] = inputs[0]?.sizes ?? [];
-  return (typeof batch === "object" ? batch.hint : batch) ?? "few";
 }
 
 export interface WrittenModel {

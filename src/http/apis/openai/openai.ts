@@ -38,7 +38,7 @@ function addRoutes(app: Hono, options: ApiOptions): void {
       const model = modelNamed(value.members.model ?? undefined, namesFor(c, names));
       contextOf(c).metrics = model.metrics;
       const fields = model.openai[use];
-      if (fields === undefined) throw lacking(model, use, translation.needs);
+      if (fields === undefined) throw lacking(model, use);
       const asked = { request: checked(translation.schema, value.request, memberFault), fields, model };
       const inputs = JSON.stringify(translation.inputs(asked));
       const ended = await runInputs(c, model, { inputs, bytes, charge }).catch((error: unknown) => {
@@ -90,8 +90,8 @@ function modelNamed(asked: string | undefined, all: readonly ServedName[]): Serv
   throw new RequestFault(detail, { problem: "not_found", param: "model", code: "model_not_found" });
 }
 
-function lacking({ name }: ServedModel, use: Use, needs: string): RequestFault {
-  const detail = `the model ${name} cannot answer this: it needs ${needs}, or openai: { ${use}: … } in defineModel`;
+function lacking({ name }: ServedModel, use: Use): RequestFault {
+  const detail = `the model ${name} cannot answer this: its author can declare openai: { ${use}: … } in defineModel`;
   return new RequestFault(detail, { problem: "not_found", code: "unsupported_model" });
 }
 

@@ -16,8 +16,6 @@ interface Asked<R, F> {
 }
 
 export interface Translation<R, F> {
-  /** The fields that a model needs, as text for error messages. */
-  readonly needs: string;
   readonly schema: z.ZodType<R>;
   /** Member of the request that has the inputs. */
   readonly param: string;
@@ -33,7 +31,6 @@ const otherTokens =
   "must be a text or a list of texts, not token ids: ids of another tokenizer would give wrong vectors. With LangChain's OpenAIEmbeddings set check_embedding_ctx_length=False";
 
 export const embeddings: Translation<z.output<typeof embeddingRequest>, FieldsOf<"embeddings">> = {
-  needs: "exactly one text in its input and exactly one list of numbers in its output",
   schema: embeddingRequest,
   param: "input",
   inputs({ request: { input, dimensions }, fields, model }) {
@@ -102,7 +99,6 @@ async function mapped<T, R>(values: readonly T[], map: (value: T, index: number)
 
 export function rerank(version: string): Translation<z.output<typeof rerankRequest>, FieldsOf<"rerank">> {
   return {
-    needs: "exactly two texts in its input and exactly one number in its output",
     schema: rerankRequest,
     param: "documents",
     inputs: ({ request: { query, documents }, fields }) =>
@@ -122,7 +118,6 @@ export function rerank(version: string): Translation<z.output<typeof rerankReque
 }
 
 export const classify: Translation<z.output<typeof classifyRequest>, FieldsOf<"classify">> = {
-  needs: "exactly one text in its input, and labels with scores in its output",
   schema: classifyRequest,
   param: "input",
   inputs: ({ request: { input }, fields }) => [input].flat().map((text) => ({ [fields.input]: text })),
