@@ -139,7 +139,7 @@ const rooms: Readonly<Record<string, Room>> = {
     doors: "document operation prediction-operations",
   },
   "http/page": {
-    imports: "http http/openapi",
+    imports: "http",
     doors: "page",
   },
   server: {

@@ -1,5 +1,5 @@
 /**
- * Routes of the public port and of the admin port, with `--admin-port`, `POST /drain`, and `--api` without page and docs.
+ * Routes of the public port and of the admin port, with `--admin-port`, and `--api` without page and docs.
  * Warnings at the start of a server without keys.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
@@ -9,7 +9,6 @@ import { serveOptions } from "../src/server/config.ts";
 import { adminOf, clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";
-import { hold } from "./helpers/hold.ts";
 import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
@@ -31,8 +30,7 @@ describe("with --admin-port", () => {
     ["GET", "/metrics/", 404, 200],
     ["GET", "/%6detrics", 404, 200],
     ["HEAD", "/metrics", 404, 200],
-    ["POST", "/drain/none", 404, 404],
-    ["GET", "/drain", 404, 405],
+    ["POST", "/reload/none", 404, 404],
     ["GET", "/reload", 404, 405],
     ["POST", "/reload", 404, 409],
     ["POST", "/v2/repository/models/lab/load", 404, 200],
@@ -62,9 +60,8 @@ describe("with --admin-port", () => {
     const origin = { Origin: "https://page.example" };
     const read = await admin.fetch("/metrics", { headers: origin });
     expect(read.headers.get("access-control-allow-origin")).toBeNull();
-    expect(await status(admin, "POST", "/drain", origin)).toBe(403);
-    expect(await status(admin, "POST", "/drain", { "Sec-Fetch-Site": "cross-site" })).toBe(403);
     expect(await status(admin, "POST", "/reload", origin)).toBe(403);
+    expect(await status(admin, "POST", "/reload", { "Sec-Fetch-Site": "cross-site" })).toBe(403);
     expect(await status(admin, "GET", "/metrics", { Host: "rebound.example" })).toBe(403);
     expect(await status(server.client, "GET", "/", { Host: "rebound.example" })).toBe(200);
     expect(await status(admin, "GET", "/health/ready")).toBe(200);
@@ -97,7 +94,7 @@ test("with several models, only the admin port has the metrics and the repositor
   const client = await clientOf(running);
   for (const path of ["/metrics", "/models/lab/metrics", "/models/parts/metrics"])
     expect([path, await status(client, "GET", path), await status(port, "GET", path)]).toEqual([path, 404, 200]);
-  for (const path of ["/v2/repository/models/parts/load", "/models/parts/drain", "/drain", "/reload"])
+  for (const path of ["/v2/repository/models/parts/load", "/models/parts/reload", "/reload"])
     expect([path, await status(client, "POST", path)]).toEqual([path, 404]);
   expect(await status(port, "POST", "/v2/repository/models/parts/load")).toBe(200);
   for (const path of ["/models", "/models/parts", "/models/parts/demo", "/models/parts/predictions/none"])
@@ -105,14 +102,13 @@ test("with several models, only the admin port has the metrics and the repositor
   expect(await status(client, "GET", "/models")).toBe(200);
 });
 
-test("without --admin-port, the port has /metrics, no /drain and no /reload", async () => {
+test("without --admin-port, the port has /metrics and no /reload", async () => {
   await using plain = await store.serve("lab");
   expect(await status(plain.client, "GET", "/metrics")).toBe(200);
   expect(await status(plain.client, "POST", "/reload")).toBe(404);
-  expect(await status(plain.client, "POST", "/drain")).toBe(404);
 });
 
-test("API keys need the permission admin for /drain and /reload, and metrics for /metrics", async () => {
+test("API keys need the permission admin for /reload, and metrics for /metrics", async () => {
   await using dir = await tempDir();
   const path = dir.join("keys.toml");
   const add = (name: string, only: Parameters<typeof makeKey>[0]["only"]) => {
@@ -127,34 +123,17 @@ test("API keys need the permission admin for /drain and /reload, and metrics for
   const port = keyed.admin ?? keyed.client;
   const asked = [
     ["GET", "/metrics"],
-    ["POST", "/drain"],
     ["POST", "/reload"],
     ["POST", "/v2/repository/models/lab/unload"],
   ] as const;
   const statuses = (headers: Readonly<Record<string, string>>) =>
     Promise.all(asked.map(([method, path]) => status(port, method, path, headers)));
-  expect(await statuses({})).toEqual([401, 401, 401, 401]);
-  expect(await statuses(client)).toEqual([403, 403, 403, 403]);
-  expect(await statuses(monitor)).toEqual([200, 403, 403, 403]);
+  expect(await statuses({})).toEqual([401, 401, 401]);
+  expect(await statuses(client)).toEqual([403, 403, 403]);
+  expect(await statuses(monitor)).toEqual([200, 403, 403]);
   expect(await status(port, "GET", "/metrics", admins)).toBe(403);
   expect(await status(port, "POST", "/v2/repository/models/lab/unload", admins)).toBe(200);
   expect(await status(port, "GET", "/health/ready")).toBe(200);
-});
-
-test("POST /drain ends a server of several fronts after its accepted work", async () => {
-  await using gate = hold();
-  await using running = store.start(["lab", "--admin-port", "0", "--fronts", "2", "--allow-private-urls"]);
-  const port = await adminOf(running);
-  const client = await clientOf(running);
-  const answer = client.predict([{ x: 1, before: gate.url("a") }]);
-  await gate.arrived("a");
-  const counted = (await (await port.fetch("/metrics")).text()).match(/^sconce_predictions_active\b.*/m)?.[0];
-  expect(counted).toBe('sconce_predictions_active{model="lab"} 1');
-  for (let i = 0; i < 3; i++) expect(await status(port, "POST", "/drain")).toBe(202);
-  await running.line("Stopping (SIGTERM)");
-  gate.release("a");
-  expect(await answer).toMatchObject({ status: "success" });
-  expect(await running.exited).toBe(0);
 });
 
 describe("--api without page and docs", () => {

@@ -118,7 +118,6 @@ describe("/openapi.json", () => {
       "/",
       "/health/live",
       "/health/ready",
-      "/metrics",
       "/predictions",
       "/predictions/{prediction_id}",
       "/predictions/{prediction_id}/cancel",

@@ -58,7 +58,7 @@ const paths = () => {
   const id = prediction.prediction_id;
   const guarded = [
     ["/", "/examples", "/openapi.json", "/metrics", "/predictions", `/predictions/${id}`],
-    [`/predictions/${id}/events`, `/predictions/${id}/cancel`, `/demo/${id}`],
+    [`/predictions/${id}/cancel`, `/demo/${id}`],
     ["/v2", "/v2/models/lab", "/v2/models/lab/config", "/v2/models/guess"],
     ["/v2/repository/index", "/v1/models", "/v1/models/lab", "/v1/embeddings", "/mcp", "/classify"],
     [
@@ -105,15 +105,7 @@ describe("without a key", () => {
         "/favicon.ico",
       ],
       ["/health/live", "/health/ready", "/v2/health/live", "/v2", "/v2/models/parts/ready", "/mcp", "/v1/models"],
-      [
-        "/predictions",
-        "/predictions/none",
-        "/predictions/none/events",
-        "/x/demo",
-        "/x/docs",
-        "/demo/x/demo",
-        "/nothing",
-      ],
+      ["/predictions", "/predictions/none", "/x/demo", "/x/docs", "/demo/x/demo", "/nothing"],
       ["/docs/assets/none/none.js", "/demo/assets/none/none.js"],
     ].flat();
     const heads = [
@@ -308,7 +300,6 @@ describe("with the key of another client", () => {
       for (const path of [`/predictions/${each}`, `/demo/${each}`, `/base/predictions/${each}`]) {
         for (const [method, end] of [
           ["GET", ""],
-          ["GET", "/events"],
           ["POST", "/cancel"],
         ] as const) {
           const { status, text } = await send(`${method} ${path}${end}`, [`Authorization: Bearer ${other.secret}`]);

@@ -32,7 +32,7 @@ test("a connection is held open until the other front has answered, or its event
   await using _other = Bun.serve({
     unix: dir.join("1"),
     async fetch(request) {
-      if (!request.url.endsWith("/events")) {
+      if (!request.url.endsWith("/demo/1id")) {
         await gates.wait.promise;
         return Response.json(1);
       }
@@ -51,7 +51,7 @@ test("a connection is held open until the other front has answered, or its event
   gates.wait.resolve();
   expect(await (await waiting)?.json()).toBe(1);
   expect(held.splice(0)).toEqual([false]);
-  const reader = (await forward(otherFronts, "/predictions/1id/events", {}, hold))?.body?.getReader();
+  const reader = (await forward(otherFronts, "/demo/1id", {}, hold))?.body?.getReader();
   expect(new TextDecoder().decode((await reader?.read())?.value)).toContain("start");
   expect(held.splice(0)).toEqual([true]);
   gates.events.resolve();

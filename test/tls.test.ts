@@ -1,14 +1,11 @@
-/** HTTPS: the server's certificate, certificates of clients, and files that change. */
+/** HTTPS: the server's certificate, and certificates of clients. */
 import { beforeAll, expect, test } from "bun:test";
-import { copyFile } from "node:fs/promises";
-import { connect } from "node:tls";
 import type { TlsPaths } from "../src/http/options.ts";
-import { TlsFiles } from "../src/http/tls-files.ts";
+import { tlsOf } from "../src/http/tls-files.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
-import { until } from "./helpers/running.ts";
-import { storeWith, type TestServer } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 let ca: string;
@@ -21,17 +18,6 @@ beforeAll(async () => {
 
 const files = () => ({ tlsCert: dir.join("server.pem"), tlsKey: dir.join("server.key") });
 
-/** The serial number of the certificate that a server presents. */
-function serialOf({ url }: TestServer): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const socket = connect({ port: Number(url.port), host: "127.0.0.1", rejectUnauthorized: false }, () => {
-      resolve(socket.getPeerCertificate().serialNumber);
-      socket.destroy();
-    });
-    socket.on("error", reject);
-  });
-}
-
 test("a server with a certificate answers by HTTPS only", async () => {
   await using server = await store.serve("lab", files());
   expect(server.url.protocol).toBe("https:");
@@ -39,22 +25,6 @@ test("a server with a certificate answers by HTTPS only", async () => {
   const answer = await fetch(new URL("/predictions", server.url), init);
   expect((await answer.json()) as object).toMatchObject({ outputs: [{ y: 3 }] });
   await expect(fetch(`http://127.0.0.1:${server.url.port}/health/live`)).rejects.toThrow();
-});
-
-test("a changed certificate is presented to new connections", async () => {
-  await using own = await tempDir();
-  const [tlsCert, tlsKey] = [own.join("server.pem"), own.join("server.key")];
-  await copyFile(files().tlsCert, tlsCert);
-  await copyFile(files().tlsKey, tlsKey);
-  await using server = await store.serve("lab", { tlsCert, tlsKey });
-  const before = await serialOf(server);
-  await using next = await tempDir();
-  await makeCertificates(next);
-  await copyFile(next.join("server.key"), tlsKey);
-  await copyFile(next.join("server.pem"), tlsCert);
-  // While the certificate changes, a connection may be reset.
-  await until(async () => (await serialOf(server).catch(() => before)) !== before);
-  expect((await fetch(new URL("/health/ready", server.url), { tls: { rejectUnauthorized: false } })).status).toBe(200);
 });
 
 test("with --tls-client-ca only clients with a certificate of that authority are answered", async () => {
@@ -75,7 +45,7 @@ test("unusable files are refused by name, with the reason", async () => {
   await makeCertificates(other);
   const [{ tlsCert, tlsKey }, junk] = [files(), other.join("junk.pem")];
   await Bun.write(junk, "junk");
-  const faultOf = async (paths: TlsPaths) => (await failureOf(async () => TlsFiles.of(paths))).message;
+  const faultOf = async (paths: TlsPaths) => (await failureOf(async () => tlsOf(paths))).message;
   expect(await faultOf({ tlsCert, tlsKey: other.join("server.key") })).toMatch(
     new RegExp(`^TLS: ${tlsCert}, ${other.join("server.key")} cannot be used together: .*KEY_VALUES_MISMATCH`),
   );
@@ -86,22 +56,4 @@ test("unusable files are refused by name, with the reason", async () => {
     { tlsCert, tlsKey: other.join("none.key") },
   ])
     expect(await faultOf(paths)).toStartWith(`TLS: ${Object.values(paths).join(", ")} cannot be used together: `);
-});
-
-test("changed files that do not fit together are refused once, and the content in use stays", async () => {
-  await using own = await tempDir();
-  await using next = await tempDir();
-  await makeCertificates(own);
-  await makeCertificates(next);
-  const paths = { tlsCert: own.join("server.pem"), tlsKey: own.join("server.key") };
-  const tls = TlsFiles.of(paths);
-  const before = tls?.content;
-  expect(tls?.readChanged()).toBe(false);
-  await copyFile(next.join("server.pem"), paths.tlsCert);
-  expect(() => tls?.readChanged()).toThrow("KEY_VALUES_MISMATCH");
-  expect(tls?.readChanged()).toBe(false);
-  expect(tls?.content).toBe(before);
-  await copyFile(next.join("server.key"), paths.tlsKey);
-  expect(tls?.readChanged()).toBe(true);
-  expect(tls?.content).not.toEqual(before);
 });

@@ -39,7 +39,9 @@ const ways: Readonly<Record<string, (id: string, end: () => void) => Promise<unk
     await until(async () => "finished_at" in (await server.client.read(id)));
   },
   "follows its events": async (id, end) => {
-    for await (const { event } of eventsOf(await server.client.fetch(`/predictions/${id}/events`))) {
+    for await (const { event } of eventsOf(
+      await server.client.fetch(`/predictions/${id}`, { headers: { Accept: "text/event-stream" } }),
+    )) {
       if (event === "start") end();
       if (event === "completed") return;
     }

@@ -150,19 +150,16 @@ export type Status = (typeof statuses)[number];
 export const routes = {
   "/": [200, 302],
   "/predictions": [200, 400, 403, 408, 413, 415, 422, 429, 503],
-  "/predictions/{id}": [200, 400, 403, 404, 408, 413, 415, 422, 429, 503],
-  "/predictions/{id}/events": [200, 204, 404],
+  "/predictions/{id}": [200, 204, 400, 403, 404, 408, 413, 415, 422, 429, 503],
   "/predictions/{id}/cancel": [200, 403, 404],
   "/demo": [200, 400, 403, 408, 413, 415, 422, 429, 503],
-  "/demo/{id}": [200, 400, 403, 404, 408, 413, 415, 422, 429, 503],
-  "/demo/{id}/events": [200, 204, 404],
+  "/demo/{id}": [200, 204, 400, 403, 404, 408, 413, 415, 422, 429, 503],
   "/demo/{id}/cancel": [200, 403, 404],
   "/examples": [200],
   "/docs": [200],
   "/openapi.json": [200],
   "/mcp": [200, 202, 400, 403, 404, 405, 406, 408, 413, 415, 429, 503],
   "/metrics": [200],
-  "/drain": [202, 403],
   "/reload": [200, 202, 403, 409, 500],
   "/v1/embeddings": [200, 400, 403, 404, 408, 413, 415, 429, 500, 503],
   "/v1/models": [200, 404],
@@ -188,7 +185,7 @@ export type Route = keyof typeof routes;
 export function routeOf(path: string): Route {
   const known = byPath.get(path);
   if (known !== undefined) return known;
-  const match = /^(\/predictions|\/demo)\/[^/]+(\/cancel$|\/events$|$)/.exec(path);
+  const match = /^(\/predictions|\/demo)\/[^/]+(\/cancel$|$)/.exec(path);
   if (match !== null) return byPath.get(`${match[1]}/{id}${match[2]}`) ?? "other";
   const v2 = /^\/v2\/models\/.+?(?:\/versions\/[^/]+)?(\/(?:ready|config|stats|infer)|)$/.exec(path);
   if (v2 !== null) return byPath.get(`/v2/models/{model}${v2[1]}`) ?? "other";

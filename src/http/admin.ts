@@ -1,4 +1,4 @@
-/** The routes that stop the server and reload its models, and the paths of the admin port. */
+/** The route that reloads the models of the server, and the paths of the admin port. */
 import type { Hono } from "hono";
 import { z } from "zod";
 import { ProblemError } from "./problem.ts";
@@ -13,9 +13,9 @@ export function isAdminPath(path: string): boolean {
   return path === "/metrics" || changesServer(path);
 }
 
-/** Whether requests to the path stop the server, or change its models. */
+/** Whether requests to the path change the models of the server. */
 export function changesServer(path: string): boolean {
-  return path === "/drain" || path === "/reload" || (path.startsWith("/v2/repository/") && path !== INDEX);
+  return path === "/reload" || (path.startsWith("/v2/repository/") && path !== INDEX);
 }
 
 /** Result of a reload. */
@@ -28,8 +28,6 @@ export const reload = z.union([
 export type Reload = z.infer<typeof reload>;
 
 export interface ServerControl {
-  /** Ends the server gracefully, as SIGTERM does. */
-  drain(): void;
   /** Replaces the builds whose tags have moved, as SIGHUP does. Resolves when the new builds answer. */
   reload(): Promise<Reload>;
 }
@@ -39,13 +37,8 @@ export interface ControlOptions {
   readonly control: ServerControl;
 }
 
-/** POST /drain: the server finishes accepted requests and exits. POST /reload: new builds of the served names replace the builds that answer. */
-export function addControlRoutes(app: Pick<Hono, "post">, { lifecycle, control }: ControlOptions): void {
-  app.post("/drain", (c) => {
-    // Calls drain() only once: a second call would end the server at once, like a second SIGTERM.
-    if (lifecycle.phase === "ready") control.drain();
-    return c.json({ status: "draining" }, 202);
-  });
+/** POST /reload: new builds of the served names replace the builds that answer. */
+export function addReload(app: Pick<Hono, "post">, { lifecycle, control }: ControlOptions): void {
   app.post("/reload", async (c) => {
     if (lifecycle.phase !== "ready")
       throw notReloaded(lifecycle.pending ? "the server is starting" : "the server is stopping");

@@ -5,7 +5,7 @@ import { METHOD_NAME_ALL } from "hono/router";
 import { isLogged, log } from "../base/log.ts";
 import { logLimit } from "../base/log-limit.ts";
 import type { ApiKeys } from "./access/api-keys.ts";
-import { addControlRoutes, type ControlOptions } from "./admin.ts";
+import { addReload, type ControlOptions } from "./admin.ts";
 import { addApis } from "./apis/apis.ts";
 import { modelFinder } from "./find-model.ts";
 import { guardOf } from "./guards.ts";
@@ -99,7 +99,7 @@ function routerOf(options: AppOptions, routes: readonly Route[]): Hono {
     addDocsPage(app, hasKeys);
     addDocument(app, routes, options);
   }
-  if (config.adminPort !== undefined) addControlRoutes(app, options);
+  if (config.adminPort !== undefined) addReload(app, options);
   const refused = (c: Context, error: unknown): Problem => {
     const problem = problemOf(error);
     const context = contextOf(c);

@@ -21,7 +21,6 @@ export interface EventStreamOptions {
   readonly lastEventId?: string | null;
   readonly memory: MemoryAccount;
   readonly keepAliveMs?: number;
-  readonly isLoading?: (() => boolean) | undefined;
   /** Gets the status of the prediction. The client's connection has no idle timeout until the prediction ends. */
   readonly context: RequestContext;
   /** Called once if the client disconnects before the last event. */
@@ -119,9 +118,6 @@ export class EventStream {
     if (log?.name === this.#logName)
       for (let at = 0; at < Math.min(this.#position, log.length); at++) this.#note(log.at(at));
     if (!this.#isResumed && watched.record !== undefined) yield this.#event("start", this.#startOf(watched.record));
-    if (watched.record !== undefined && !hasEnded(watched.record) && this.#options.isLoading?.()) {
-      yield this.#event("loading", JSON.stringify({ model: watched.record.model?.repository }));
-    }
     while (!this.#hasLeft) {
       this.#isChanged = false;
       const record = this.#ended ?? watched.record;

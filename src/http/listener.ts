@@ -1,10 +1,10 @@
-/** Listens on a port. Limits the number of connections, and reloads TLS certificates. */
+/** Listens on a port. Limits the number of connections. */
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { codeOf, messageOf, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import type { PortOptions, TlsPaths } from "./options.ts";
 import type { Peer } from "./request.ts";
-import { TlsFiles } from "./tls-files.ts";
+import { tlsOf } from "./tls-files.ts";
 
 export type Fetch = (request: Request) => Response | Promise<Response>;
 
@@ -19,7 +19,7 @@ type Server = Bun.Server<undefined>;
 
 /** Bun measures the idle time of a connection in ticks of 4 seconds. The tick that is under way counts as a whole tick. */
 const TICK_S = 4;
-/** Milliseconds between checks of the number of open files, and of changes of the TLS files. */
+/** Milliseconds between checks of the number of open files. */
 const CHECK_MS = 100;
 /** Connections leave free the larger of `least` and `share` of all file descriptors (`ulimit -n`), for files, fetches and the database. */
 const RESERVED = { least: 16, share: 0.1 };
@@ -40,7 +40,7 @@ export class Listener {
   readonly #closed = new Set<Server>();
   readonly #timer: ReturnType<typeof setInterval>;
   #hasWarned = false;
-  readonly #tls: TlsFiles | undefined;
+  readonly #tls: Bun.TLSOptions | undefined;
 
   /**
    * Opens the port.
@@ -48,7 +48,7 @@ export class Listener {
    */
   constructor(options: ListenOptions, fetch: Fetch) {
     this.#fetch = fetch;
-    this.#tls = TlsFiles.of(options);
+    this.#tls = tlsOf(options);
     const server = this.#serve(options);
     this.#server = server;
     this.url = server.url;
@@ -56,10 +56,7 @@ export class Listener {
     this.#options = { ...options, port: this.port };
     const limit = descriptorLimit();
     this.#maxDescriptor = limit - Math.max(RESERVED.least, RESERVED.share * limit);
-    this.#timer = setInterval(() => {
-      this.#limitConnections();
-      this.#readTls();
-    }, CHECK_MS);
+    this.#timer = setInterval(() => this.#limitConnections(), CHECK_MS);
     this.#timer.unref();
   }
 
@@ -80,24 +77,6 @@ export class Listener {
   async stop(abort = false): Promise<void> {
     clearInterval(this.#timer);
     await Promise.all([...this.#closed, this.#server].map((server) => server?.stop(abort)));
-  }
-
-  /**
-   * Opens the port with the new certificate when the TLS files have changed. If the new files are faulty, logs an error and keeps the old
-   * certificate.
-   */
-  #readTls(): void {
-    const tls = this.#tls;
-    if (this.#server === undefined || tls === undefined) return;
-    try {
-      if (!tls.readChanged()) return;
-    } catch (error) {
-      log.error(`Port ${this.port} keeps the TLS certificate that it has: ${messageOf(error)}`);
-      return;
-    }
-    void this.#close();
-    this.#server = this.#serve(this.#options);
-    log.info(`Port ${this.port} uses the changed TLS files`);
   }
 
   #limitConnections(): void {
@@ -128,7 +107,7 @@ export class Listener {
   }
 
   #serve({ port, host, idleTimeout, isShared = false, portOption }: ListenOptions): Server {
-    const tls = this.#tls?.content;
+    const tls = this.#tls;
     try {
       return Bun.serve({
         port,

@@ -13,8 +13,8 @@ export interface Route {
    * about a tenth of its time.
    */
   readonly direct?: (context: RequestContext) => Response | Promise<Response>;
-  /** Describes the route for the document of a model; undefined if the document leaves it out. */
-  readonly describe: (facts: Facts) => Operation | undefined;
+  /** Describes the route for the document of a model. The document leaves out a route without a description. */
+  readonly describe?: (facts: Facts) => Operation | undefined;
 }
 
 export function addRoutes(app: Hono, routes: readonly Route[]): void {

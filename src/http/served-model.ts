@@ -32,8 +32,6 @@ export interface ServedModel {
   readonly predictions: Predictions;
   readonly metrics: RequestMetrics;
   readonly decoder: Pick<InputDecoder, "expected">;
-  /** Whether the model is not loaded now. Accepted predictions then wait until it is. */
-  readonly isLoading: () => boolean;
   /** Whether a client has unloaded the model. */
   readonly isUnloadedByClient: () => boolean;
 }

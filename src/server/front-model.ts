@@ -235,7 +235,6 @@ export class FrontModel implements ServedName, AsyncDisposable {
       predictions: parts.predictions,
       metrics,
       decoder,
-      isLoading: () => served.state !== "ready",
       isUnloadedByClient: () => served.record.isUnloadedByClient,
     };
   }

@@ -62,7 +62,6 @@ function appOf(shared: FrontShared, names: ServedModels, link: Link): App {
     names,
     config,
     control: {
-      drain: () => process.kill(process.ppid, "SIGTERM"),
       reload: async () => reload.parse(await link.ask({ reload: true } satisfies FromFront)),
     },
     version,

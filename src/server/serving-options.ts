@@ -88,8 +88,8 @@ export const servingOptions = {
   }),
   adminPort: openOption<ListenAddress>({
     description:
-      "Port for /metrics, /drain, /reload and changes of the model repository, on 127.0.0.1 or on ADDRESS:PORT. --port then has none of these paths. Both ports have /health",
-    described: "none: --port has /metrics, and there is no /drain and no /reload",
+      "Port for /metrics, /reload and changes of the model repository, on 127.0.0.1 or on ADDRESS:PORT. --port then has none of these paths. Both ports have /health",
+    described: "none: --port has /metrics, and there is no /reload",
     isAdvanced: true,
     ...listenAddress,
   }),

@@ -13,12 +13,11 @@ const parameter = z.object({
 });
 const media = z.object({ schema: z.unknown(), example: z.unknown().optional() });
 const response = z.object({
-  headers: z.record(z.string(), z.object({ required: z.boolean().optional(), schema: z.looseObject({}) })),
   content: z.record(z.string(), media).default({}),
 });
 const operation = z.object({
   operationId: z.string(),
-  parameters: z.array(parameter),
+  parameters: z.array(parameter).default([]),
   requestBody: z.object({ content: z.record(z.string(), media) }).optional(),
   responses: z.record(z.string(), response),
 });
@@ -28,9 +27,6 @@ const shape = z.looseObject({
     schemas: z.looseObject({ InputForm: z.object({ examples: z.array(z.record(z.string(), z.unknown())) }) }),
   }),
 });
-
-/** Headers that HTTP libraries add to an answer, and that an OpenAPI document does not list. */
-const transport = new Set(["connection", "content-length", "content-type", "date", "keep-alive", "transfer-encoding"]);
 
 interface Asked {
   readonly path: string;
@@ -97,22 +93,8 @@ export class ApiDocument {
     const text = await answer.text();
     const documented = operation.responses[status];
     if (status >= 300 || documented === undefined) return [`${status}: ${text}`];
-    const faults: string[] = [];
-    const names = Object.entries(documented.headers).map(
-      ([name, { required }]) => [name.toLowerCase(), required] as const,
-    );
-    for (const [name, required] of names) if (required && !answer.headers.has(name)) faults.push(`lacks ${name}`);
-    for (const [name, { schema }] of Object.entries(documented.headers)) {
-      const value = answer.headers.get(name);
-      if (value !== null && !this.#ajv.validate(schema, value)) faults.push(`has ${value} as ${name}`);
-    }
-    for (const [name] of answer.headers) {
-      if (!transport.has(name) && !names.some(([known]) => known === name)) faults.push(`has ${name}`);
-    }
     const [type = ""] = answer.headers.get("content-type")?.split(";") ?? [];
-    const isEmpty = text === "" && Object.keys(documented.content).length === 0;
-    if (!isEmpty && !(type in documented.content) && !("*/*" in documented.content)) faults.push(`is ${type}`);
-    if (type !== "application/json") return faults;
+    if (type !== "application/json") return [`is ${type}`];
     const value: unknown = JSON.parse(text);
     for (const [name, id] of Object.entries(z.looseObject({}).catch({}).parse(value))) {
       if (name.endsWith("_id")) this.#ids.set(name, String(id));
@@ -120,6 +102,6 @@ export class ApiDocument {
     const place = ["paths", path, method, "responses", `${status}`, "content", type, "schema"];
     const pointer = place.map((part) => encodeURIComponent(part.replaceAll("~", "~0").replaceAll("/", "~1"))).join("/");
     const validate = this.#ajv.compile({ $ref: `openapi#/${pointer}` });
-    return validate(value) ? faults : [...faults, this.#ajv.errorsText(validate.errors)];
+    return validate(value) ? [] : [this.#ajv.errorsText(validate.errors)];
   }
 }

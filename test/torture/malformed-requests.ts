@@ -206,7 +206,7 @@ const valid: readonly (() => Message)[] = [
     [isJson, "Accept: application/json, text/event-stream"],
     Buffer.from('{"jsonrpc":"2.0","id":1,"method":"ping"}'),
   ),
-  message("GET", "/predictions/nobody/events", ["Last-Event-ID: 0:nobody.0"]),
+  message("GET", "/predictions/nobody", ["Accept: text/event-stream", "Last-Event-ID: 0:nobody.0"]),
   message("GET", "/openapi.json", ["Accept-Encoding: gzip, br", "traceparent: 00-0-0-01"]),
   message("GET", "/", ["Accept: text/html", "Connection: keep-alive"]),
   message("HEAD", "/health/ready"),

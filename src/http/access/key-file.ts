@@ -4,7 +4,7 @@ import { SconceError } from "../../base/errors.ts";
 
 /**
  * The permissions that a key can have. predictions: start and cancel predictions. read: read results and the model's
- * description. metrics: read metrics. admin: stop the server, and reload, load and unload its models.
+ * description. metrics: read metrics. admin: reload, load and unload the models of the server.
  */
 export const permissions = ["predictions", "read", "metrics", "admin"] as const;
 export type Permission = (typeof permissions)[number];

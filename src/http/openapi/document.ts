@@ -14,7 +14,7 @@ export interface DocumentOptions extends Omit<Facts, "schemas" | "example"> {
 
 type Model = Pick<
   ServedModel,
-  "name" | "tag" | "description" | "inputSchema" | "outputSchema" | "demoOutputSchema" | "partSchema" | "shortExample"
+  "name" | "tag" | "description" | "inputSchema" | "outputSchema" | "demoOutputSchema" | "shortExample"
 >;
 
 export function documentOf(routes: readonly Route[], model: Model, { version, basePath, ...options }: DocumentOptions) {
@@ -36,7 +36,7 @@ export function documentOf(routes: readonly Route[], model: Model, { version, ba
     registry.registerComponent("schemas", component, schema);
   }
   const described = routes.flatMap(({ method, path, describe }) => {
-    const operation = describe(facts);
+    const operation = describe?.(facts);
     return operation === undefined ? [] : { ...operationOf(operation, facts), method, path };
   });
   for (const route of described) registry.registerPath(route);
@@ -56,7 +56,7 @@ export function documentOf(routes: readonly Route[], model: Model, { version, ba
     tags: [
       { name: "Model", description: "The model of this server, and the list of its models" },
       ...families.map(({ tag, tagDescription }) => ({ name: tag, description: tagDescription })),
-      { name: "Operations", description: "Health and metrics, for operators" },
+      { name: "Operations", description: "Health, for operators" },
     ],
   });
 }

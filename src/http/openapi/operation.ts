@@ -1,6 +1,5 @@
-/** Describes operations in the OpenAPI document: their headers, their answers and their errors. */
+/** Describes operations in the OpenAPI document: their request headers, their answers and their errors. */
 import { type RouteConfig, z } from "@hono/zod-openapi";
-import { contentEncodings } from "../body-reader.ts";
 import { type ProblemStatus, titleOf } from "../problem.ts";
 import { type ModelSchemas, problemSchema } from "./schemas.ts";
 
@@ -18,7 +17,6 @@ export interface Facts {
 
 export interface Answer {
   readonly description: string;
-  readonly headers?: z.ZodRawShape;
   readonly content?: Readonly<Record<string, { readonly schema: z.ZodType; readonly example?: unknown }>>;
 }
 
@@ -39,48 +37,14 @@ export interface Operation {
 }
 
 /** Describes an answer with a JSON body. */
-export function json(
-  schema: z.ZodType,
-  description: string,
-  { headers, ...more }: { readonly headers?: z.ZodRawShape; readonly example?: unknown } = {},
-): Answer {
-  return { description, content: { "application/json": { schema, ...more } }, ...(headers && { headers }) };
+export function json(schema: z.ZodType, description: string, more: { readonly example?: unknown } = {}): Answer {
+  return { description, content: { "application/json": { schema, ...more } } };
 }
 
 /** A header with any text. The schema has `examples`, because Swagger UI would send the value of an `example`. */
 export function text(description: string, ...examples: readonly string[]) {
   return z.string().openapi({ description, ...(examples.length > 0 ? { examples: [...examples] } : {}) });
 }
-
-const sampleId = "RaEfxVXjXb3ZnDsQ";
-/** Response headers of every operation. */
-const answered = { "X-Request-Id": text("The X-Request-Id of the request, or a new id", sampleId) };
-/** Request headers of every operation. */
-const traced = {
-  "X-Request-Id": text(
-    "Id of the request in the response and in the server's log: at most 128 characters of printable ASCII. The server replaces other values",
-    sampleId,
-  ).optional(),
-  traceparent: text(
-    "W3C Trace Context: the client's span, for the server's log",
-    "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-  ).optional(),
-};
-
-const retryAfter = {
-  "Retry-After": z
-    .int()
-    .min(0)
-    .openapi({ description: "Seconds to wait before the next try", examples: [1] }),
-};
-const failureHeaders: Partial<Record<ProblemStatus, z.ZodRawShape>> = {
-  401: { "WWW-Authenticate": text("How to send the key", 'Bearer realm="sconce"') },
-  415: {
-    "Accept-Encoding": text("Present if the Content-Encoding is unknown", contentEncodings.join(", ")).optional(),
-  },
-  429: retryAfter,
-  503: retryAfter,
-};
 
 /** The operation in the form of the OpenAPI document. */
 export function operationOf(
@@ -94,10 +58,6 @@ export function operationOf(
     500,
   ]);
   const failures = [...statuses].sort().map((status) => [status, failureOf(status)]);
-  const described = Object.entries(answers).map(([status, { headers: own, ...answer }]) => [
-    status,
-    { ...answer, headers: z.object({ ...own, ...answered }) },
-  ]);
   return {
     operationId: id,
     tags: [tag],
@@ -107,16 +67,15 @@ export function operationOf(
     request: {
       ...(params && { params: z.object(params) }),
       ...(body && { body }),
-      headers: z.object({ ...headers, ...traced }),
+      ...(headers && { headers: z.object(headers) }),
     },
-    responses: Object.fromEntries([...described, ...failures]),
+    responses: { ...answers, ...Object.fromEntries(failures) },
   };
 }
 
 function failureOf(status: ProblemStatus) {
   return {
     description: titleOf(status),
-    headers: z.object({ ...failureHeaders[status], ...answered }),
     content: { "application/problem+json": { schema: problemSchema } },
   };
 }

@@ -1,6 +1,5 @@
 /** Describes the operations of predictions and demo predictions in the OpenAPI document. */
 import { z } from "@hono/zod-openapi";
-import type { JsonSchema } from "../../base/schemas/json-schema.ts";
 import { contentEncodings } from "../body-reader.ts";
 import type { ProblemStatus } from "../problem.ts";
 import type { Family } from "../record-json.ts";
@@ -17,14 +16,8 @@ import { referenceTo } from "./schemas.ts";
 
 const sampleKey = "1c1d1c80-7d3f-4d2e-9f0e-0d1f5b0a4f6e";
 
-const modelHeader = {
-  "X-Model": text("The build of the model that runs or ran the prediction", "digits:9f86d081884c").optional(),
-};
 const prefer = {
   Prefer: text(`\`wait\` or \`wait=seconds\` (at most ${MAX_WAIT_S}) answers at the end`, "wait=60").optional(),
-};
-const applied = {
-  "Preference-Applied": text("`wait=seconds` if the request asked to wait", "wait=60").optional(),
 };
 const cancelAfter = z
   .number()
@@ -47,13 +40,6 @@ const idempotencyKey = z
   .regex(idempotencyKeyPattern)
   .optional()
   .openapi({ description: "Requests with the same key and body create one prediction", examples: [sampleKey] });
-const lastEvent = {
-  "Last-Event-ID": text("Id of the last event that the client received; the stream goes on", "0:k3x9ab.3").optional(),
-};
-const eventHeaders = { "Cache-Control": z.literal("no-cache, no-transform"), "X-Accel-Buffering": z.literal("no") };
-/** The event `part` as the content of a string, since OpenAPI 3.1 has no other way to describe the events of a stream. */
-const partContent: JsonSchema = { contentMediaType: "text/event-stream", contentSchema: referenceTo("PartEvent") };
-
 function idOf({ idName, path }: Family): z.ZodRawShape {
   return { [idName]: z.string().openapi({ description: `The id from the answer of POST ${path}` }) };
 }
@@ -61,9 +47,7 @@ function idOf({ idName, path }: Family): z.ZodRawShape {
 /** Describes the routes of one kind of prediction. Each description is a function of the facts about the model. */
 export function operationsOf(family: Family) {
   const { kind, idName, name, tag, noun } = family;
-  const record = ({ schemas }: Facts, description: string, headers: z.ZodRawShape = {}) => ({
-    200: json(schemas.records[kind], description, { headers: { ...headers, ...modelHeader } }),
-  });
+  const record = ({ schemas }: Facts, description: string) => ({ 200: json(schemas.records[kind], description) });
   const creates = (facts: Facts) => ({
     tag,
     headers: { ...prefer, "Cancel-After": cancelAfter, ...(facts.hasWebhooks ? webhook : {}) },
@@ -79,10 +63,7 @@ export function operationsOf(family: Family) {
         "multipart/form-data": { schema: { ...referenceTo("InputForm") } },
       },
     },
-    answers: record(facts, `The current state of the ${noun}: pending, or finished if the client asked to wait`, {
-      Location: text(`The path of the ${noun}`),
-      ...applied,
-    }),
+    answers: record(facts, `The current state of the ${noun}: pending, or finished if the client asked to wait`),
     fails: [403, 408, 413, 415, 422, 429, 503] as const satisfies readonly ProblemStatus[],
   });
   const one = { tag, params: idOf(family) };
@@ -93,7 +74,7 @@ export function operationsOf(family: Family) {
         ...common,
         id: `create${name}`,
         summary: `Create a ${noun} from a list of inputs`,
-        description: `Answers at once with a ${idName}. With \`Prefer: wait\` it answers when the ${noun} has finished. With \`Accept: text/event-stream\` it answers with the events of stream${name}; a client that disconnects before their end cancels the ${noun}.`,
+        description: `Answers at once with a ${idName}. With \`Prefer: wait\` it answers when the ${noun} has finished. With \`Accept: text/event-stream\` it answers with events, as get${name}; a client that disconnects before their end cancels the ${noun}.`,
         headers: { ...common.headers, "Idempotency-Key": idempotencyKey },
       };
     },
@@ -122,31 +103,10 @@ export function operationsOf(family: Family) {
       ...one,
       id: `get${name}`,
       summary: `Read a ${noun}`,
-      description: `Answers at once. With \`Prefer: wait\` it answers when the ${noun} has finished, with \`Accept: text/event-stream\` like stream${name}. A finished ${noun} stays readable for a while.`,
+      description: `Answers at once. With \`Prefer: wait\` it answers when the ${noun} has finished. A finished ${noun} stays readable for a while. With \`Accept: text/event-stream\` it answers with server-sent events, whose data is JSON. \`start\`: the ${noun} was accepted; \`part\`: a part of an output, of a model with parts; \`output\`: index and output of an input that succeeded; ${kind === "demo" ? "`log`: a piece of the demo's logs; " : ""}\`completed\`: the finished ${noun} with all outputs. The last outputs of a large ${noun} may come in \`completed\` only.`,
       headers: prefer,
-      answers: record(facts, `The current state of the ${noun}`, applied),
+      answers: record(facts, `The current state of the ${noun}`),
       fails: [404, 429, 503],
     }),
-    stream: ({ schemas: { definitions } }: Facts): Operation => {
-      const hasParts = definitions.has("Part");
-      const part = hasParts ? "`part`: a part of an output, as PartEvent, before the whole output; " : "";
-      const log = kind === "demo" ? "`log`: a piece of the demo's logs; " : "";
-      return {
-        ...one,
-        id: `stream${name}`,
-        summary: `Follow a ${noun} by server-sent events`,
-        description: `\`start\`: the ${noun} was accepted; ${part}\`output\`: index and output of an input that succeeded; ${log}\`completed\`: the finished ${noun} with all outputs. The last outputs of a large ${noun} may come in \`completed\` only. Data is JSON.`,
-        headers: lastEvent,
-        answers: {
-          200: {
-            description: "Events until the end",
-            headers: { ...eventHeaders, ...modelHeader },
-            content: { "text/event-stream": { schema: z.string().openapi(hasParts ? { ...partContent } : {}) } },
-          },
-          204: { description: "The client has received the last event" },
-        },
-        fails: [404, 503],
-      };
-    },
   };
 }

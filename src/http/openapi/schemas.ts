@@ -28,12 +28,10 @@ export const problemSchema = z
 export type ModelSchemas = ReturnType<typeof modelSchemas>;
 
 /**
- * The schemas of a server with this model. `definitions` has the components from the model's JSON Schemas: `Input`, `Output`, `Part`, `DemoOutput`,
+ * The schemas of a server with this model. `definitions` has the components from the model's JSON Schemas: `Input`, `Output`, `DemoOutput`,
  * and the schemas in their `$defs`.
  */
-export function modelSchemas(
-  model: Pick<ServedModel, "inputSchema" | "outputSchema" | "demoOutputSchema" | "partSchema">,
-) {
+export function modelSchemas(model: Pick<ServedModel, "inputSchema" | "outputSchema" | "demoOutputSchema">) {
   const definitions = new Map<string, JsonSchema>();
   const own = (name: string, schema: JsonSchema) => {
     for (const [component, definition] of componentsOf(name, schema)) definitions.set(component, definition);
@@ -43,10 +41,6 @@ export function modelSchemas(
   const input = own("Input", model.inputSchema);
   const output = own("Output", model.outputSchema);
   const demoOutput = own("DemoOutput", model.demoOutputSchema);
-  if (model.partSchema !== undefined) {
-    own("Part", model.partSchema);
-    definitions.set("PartEvent", partEvent);
-  }
   const optional = <T extends z.ZodType>(schema: T, description: string) => schema.optional().openapi({ description });
   const version = z.object({ repository: z.string(), tag: z.string(), digest: z.string() }).openapi("ModelVersion", {
     description: "A build of the model: its generated tag, and `sha256:` with 64 hex digits",
@@ -88,22 +82,6 @@ export function modelSchemas(
     },
   };
 }
-
-const partEvent: JsonSchema = {
-  type: "object",
-  properties: {
-    index: { type: "integer", minimum: 0, description: "Index of the input" },
-    sequence: {
-      type: "integer",
-      minimum: 0,
-      description:
-        "Number of earlier parts of the input. 0 means that the parts begin, or start over: drop earlier parts",
-    },
-    part: referenceTo("Part"),
-  },
-  required: ["index", "sequence", "part"],
-  description: "Data of the event `part` of an event stream",
-};
 
 function listOf(component: string): JsonSchema {
   return { type: "array", items: referenceTo(component) };

@@ -1,12 +1,10 @@
 /** GET /demo, the page on which people try the model. Its files are part of this program. */
-import { z } from "@hono/zod-openapi";
 import type { Context, Hono } from "hono";
 import { html } from "hono/html";
 import { parseAccept } from "hono/utils/accept";
 import pageStyle from "#page/page.css" with { type: "file" };
 import pageScript from "#page/page.js" with { type: "file" };
 import { ImmutableAssets } from "../assets.ts";
-import { text } from "../openapi/operation.ts";
 import { modelOf, urlOf } from "../request.ts";
 import type { Route } from "../route.ts";
 
@@ -74,25 +72,6 @@ export function pageRoute(hasKeys: boolean): Route {
 `;
       return c.html(page, 200, headers);
     },
-    describe: () => ({
-      id: "getPage",
-      tag: "Model",
-      summary: "The page on which people try the model",
-      description: "Browsers (`Accept: text/html`) get it without an API key. The page asks for the key.",
-      answers: {
-        200: {
-          description: "The page",
-          headers: {
-            "Cache-Control": z.literal("no-cache"),
-            "Content-Security-Policy": text("Scripts and styles come from this server only"),
-            "Referrer-Policy": z.literal("no-referrer"),
-            "X-Content-Type-Options": z.literal("nosniff"),
-          },
-          content: { "text/html": { schema: z.string() } },
-        },
-      },
-      fails: [503],
-    }),
   };
 }
 

@@ -93,19 +93,6 @@ export function metricsRoute(metrics: MetricsText, otherFronts: OtherFronts | un
       const text = metrics.text((await otherFronts?.metrics()) ?? []);
       return c.body(text, 200, { "Content-Type": prometheusType });
     },
-    describe: () => ({
-      id: "getMetrics",
-      tag: "Operations",
-      summary: "Metrics as Prometheus text",
-      description: "Metrics of all processes of the server.",
-      answers: {
-        200: {
-          description: "Prometheus text",
-          content: { "text/plain": { schema: z.string(), example: 'sconce_predictions_total{status="success"} 1\n' } },
-        },
-      },
-      fails: [503],
-    }),
   };
 }
 

@@ -55,7 +55,7 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
   ): Promise<Response> => {
     const { request: raw } = context;
     const { kind } = family;
-    const { predictions, isLoading } = modelIn(context);
+    const { predictions } = modelIn(context);
     const lastEventId = streamed.create === undefined ? raw.headers.get("last-event-id") : null;
     if (lastEventId === END_ID) return new Response(null, { status: 204 });
     let made: PredictionRecord | undefined;
@@ -64,7 +64,7 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
       // No client can read the prediction: its client has disconnected, and no other client knows the id.
       if (!isKnown && made !== undefined) predictions.cancel(kind, made.id).catch(() => {});
     };
-    const stream = new EventStream({ family, lastEventId, memory, isLoading, context, onLeave });
+    const stream = new EventStream({ family, lastEventId, memory, context, onLeave });
     const { changed } = stream;
     const started = (first: Watched) => {
       watched = first;
@@ -88,7 +88,7 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
 
   const create = async (context: RequestContext, family: Family, announced: Announced) => {
     const { kind } = family;
-    const { predictions, decoder, isLoading } = modelIn(context);
+    const { predictions, decoder } = modelIn(context);
     const { chosen, timeoutMs, waitMs, webhook } = announced;
     const { body, bytes, charge } = await readBody(context.request, bodyLimits, decoder);
     const once = chosen === undefined ? undefined : await onceOf(chosen, kind, body);
@@ -96,9 +96,8 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
     if (announced.wantsEvents) return eventsOf(context, family, request);
     const made = predictions.create(request);
     const record = made instanceof Promise ? await made : made;
-    const mustWait = !hasEnded(record) && isLoading();
     const location = locationOf(context, family, record.id);
-    return answer(family, record, { memory, context, location, waitMs, mustWait });
+    return answer(family, record, { memory, context, location, waitMs });
   };
 
   /** Creates a prediction, and answers with its events. */
@@ -177,19 +176,9 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
       { method: "put", path: onePath, answer: (c) => put(c, family), describe: described.put },
       { method: "post", path: `${onePath}/cancel`, answer: (c) => cancel(c, family), describe: described.cancel },
       { method: "get", path: onePath, answer: (c) => read(c, family), describe: described.read },
-      {
-        // A separate path for clients that are generated from the OpenAPI document: they support one media type per operation.
-        method: "get",
-        path: `${onePath}/events`,
-        answer: (c) => here(contextOf(c), idIn(c, family), (id) => events(contextOf(c), family, { id })),
-        describe: described.stream,
-      },
     ];
   });
 }
-
-/** `Retry-After` in seconds for a prediction whose model is loading. */
-const LOADING_S = "1";
 
 interface Streamed {
   readonly id?: string;
@@ -235,14 +224,12 @@ interface AnswerOptions {
   readonly location?: string | undefined;
   /** Milliseconds of `wait` for the header `Preference-Applied`. Default: 0. */
   readonly waitMs?: number;
-  /** Whether the prediction waits until the model is loaded, so that the answer gets `Retry-After`. */
-  readonly mustWait?: boolean;
 }
 
 function answer(
   family: Family,
   record: PredictionRecord | undefined,
-  { memory, context, location, waitMs = 0, mustWait = false }: AnswerOptions,
+  { memory, context, location, waitMs = 0 }: AnswerOptions,
 ): Response {
   if (record === undefined) throw unknownPrediction();
   const large = hasEnded(record) && record.outcome.members.length >= LARGE_ANSWER_LENGTH ? record : undefined;
@@ -256,7 +243,6 @@ function answer(
   const headers = headersOf(context, location);
   headers["Content-Type"] = "application/json";
   if (context.isForwarded) headers[STATUS_HEADER] = context.predictionStatus;
-  if (mustWait) headers["Retry-After"] = LOADING_S;
   // `waitMs` may be less than the client asked for.
   if (waitMs > 0) headers["Preference-Applied"] = `wait=${waitMs / 1000}`;
   return new Response(body, { headers });

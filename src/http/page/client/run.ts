@@ -100,7 +100,7 @@ export class Runner {
 /** The run after one of its events. A stream begins with `start` and then has all events, so `start` replaces what the page has of the run. */
 function afterEvent(run: Run | undefined, { event, data }: EventSourceMessage, schema: Model["part"]): Run | undefined {
   if (event === "start" || event === "completed") return JSON.parse(data);
-  if (run === undefined || event === "loading") return run;
+  if (run === undefined) return run;
   if (event === "log") return { ...run, status: "running", logs: run.logs + JSON.parse(data) };
   const { index, output, sequence, part }: EventData = JSON.parse(data);
   const partial_outputs = [...(run.partial_outputs ?? [])];
