@@ -1,18 +1,28 @@
-/** Makes the npm packages in dist/: sconce, its addons, libtorch, and create-sconce for `bun create sconce`. */
+/**
+ * Makes the npm packages in dist/: sconce, create-sconce for `bun create sconce`, and for a platform the addons and
+ * libtorch. sconce is the same for each platform: npm and Bun install the packages of their platform with it.
+ */
 import { chmodSync, cpSync, mkdirSync, statSync } from "node:fs";
-import { dirname, join, relative } from "node:path";
+import { join, relative } from "node:path";
 import { formatBytes } from "../../src/base/bytes.ts";
-import { libtorchPackage } from "../../src/machine/libtorch/external-libtorch.ts";
-import { platformPackage } from "../../src/machine/libtorch/find-addon.ts";
+import {
+  architectures,
+  isArchitecture,
+  libtorchPackage,
+  pixelsName,
+  platformPackage,
+} from "../../src/base/platform-package.ts";
 import { addonName } from "../../src/machine/libtorch/pack.ts";
+import type { Target } from "../../src/package/executable/target.ts";
 import { tempDir } from "../../test/helpers/temp-dir.ts";
 import type { PackOptions } from "../pack.ts";
-import { pixelsName, sourcesDigest } from "../setup/addon.ts";
+import { sourcesDigest } from "../setup/addon.ts";
 import { run } from "../setup/command.ts";
 import { pageFolder } from "../setup/page.ts";
 import { root } from "../setup/step.ts";
 import { madeAddons } from "./addons.ts";
-import { requirePublishable, writeLibtorch } from "./libtorch.ts";
+import { targetFor } from "./cross.ts";
+import { isForCpus, requirePublishable, writeLibtorch } from "./libtorch.ts";
 import { tryPackages } from "./npm-trial.ts";
 import { writeTypes } from "./types.ts";
 
@@ -31,15 +41,14 @@ const swaggerFiles = [
   "swagger-ui.css",
 ];
 
-const platform = { os: [process.platform], cpu: [process.arch], libc: ["glibc"] };
-
-export async function pack({ isTried, minors }: PackOptions): Promise<void> {
-  const found = madeAddons(minors);
-  if (Object.keys(found).length === 0) throw new Error("there are no addons of these sources: npm run pack -- addons");
-  await requirePublishable();
-  const tarballs = await packPackages(dist, found);
+export async function pack(options: PackOptions): Promise<void> {
+  const { arch, isTried } = options;
+  const found = madeAddons(options);
+  const target = await targetFor(arch);
+  requirePublishable(target);
+  const tarballs = await packPackages(dist, found, target);
   for (const path of tarballs) console.log(`${relative(root, path)}: ${formatBytes(statSync(path).size)}`);
-  if (isTried) await tryPackages(tarballs);
+  if (isTried && arch === process.arch) await tryPackages(tarballs);
 }
 
 /** Paths of addons, by minor release of torch. */
@@ -56,15 +65,16 @@ export interface PackageForm {
 export async function packPackages(
   folder: string,
   found: Addons,
+  target: Target,
   { level, isStripped }: PackageForm = { level: 9, isStripped: true },
 ): Promise<string[]> {
   await using work = await tempDir();
   mkdirSync(folder, { recursive: true });
-  const libtorch = await libtorchFiles(work.join("libtorch"), isStripped);
+  const libtorch = await libtorchFiles(work.join("libtorch"), target, isStripped);
   const made = [
     libtorch,
-    await sconce(work.join("sconce"), found, libtorch.version),
-    await addons(work.join("addons"), found),
+    await sconce(work.join("sconce"), libtorch.version),
+    await addons(work.join("addons"), found, target),
     await createSconce(work.join("create-sconce")),
   ];
   const paths = [];
@@ -77,7 +87,7 @@ export async function packPackages(
   return paths;
 }
 
-async function sconce(at: string, found: Addons, libtorchVersion: string) {
+async function sconce(at: string, libtorchVersion: string) {
   const names = ["src", "docs", "README.md", "LICENSE"];
   for (const name of names) cpSync(join(root, name), join(at, name), { recursive: true });
   chmodSync(join(at, "src", "main.ts"), 0o755);
@@ -96,30 +106,32 @@ async function sconce(at: string, found: Addons, libtorchVersion: string) {
       "./testing": { types: "./types/testing.d.ts", default: "./src/testing.ts" },
       "./package.json": "./package.json",
     },
-    imports: {
-      "#page/*": "./page/*",
-      // pixels.so does not use libtorch, so the copy for any release of torch is right.
-      "#pixels": `${platformPackage}/${Object.keys(found)[0]}/${pixelsName}`,
-      "#swagger-ui/*": "./swagger-ui/*",
-    },
+    imports: { "#page/*": "./page/*", "#swagger-ui/*": "./swagger-ui/*" },
     bin: { sconce: "src/main.ts" },
     engines: { bun: ">=1.4.5" },
     dependencies: exact,
-    optionalDependencies: { [platformPackage]: version, [libtorchPackage]: libtorchVersion },
+    optionalDependencies: Object.fromEntries(
+      Object.keys(architectures)
+        .filter(isArchitecture)
+        .flatMap((arch) => [
+          [platformPackage(arch), version],
+          [libtorchPackage(arch), libtorchVersion],
+        ]),
+    ),
   });
 }
 
-async function addons(at: string, found: Addons) {
+async function addons(at: string, found: Addons, { arch, pixels }: Target) {
+  cpSync(pixels, join(at, pixelsName));
   for (const [minor, path] of Object.entries(found)) {
     cpSync(path, join(at, minor, addonName));
-    cpSync(join(dirname(path), pixelsName), join(at, minor, pixelsName));
     await Bun.write(join(at, minor, "sources"), `${sourcesDigest()}\n`);
   }
   cpSync(join(root, "LICENSE"), join(at, "LICENSE"));
   return describe(at, {
-    name: platformPackage,
+    name: platformPackage(arch),
     description: "The native addon of sconce, for each minor of torch that it supports",
-    ...platform,
+    ...platform(arch),
   });
 }
 
@@ -127,15 +139,20 @@ async function addons(at: string, found: Addons) {
  * Makes the npm package of libtorch. The package has the version of torch: releases of sconce with the same torch share
  * the package.
  */
-async function libtorchFiles(at: string, isStripped: boolean) {
+async function libtorchFiles(at: string, target: Target, isStripped: boolean) {
+  const { arch } = target;
   return describe(at, {
-    name: libtorchPackage,
-    version: await writeLibtorch(at, isStripped),
+    name: libtorchPackage(arch),
+    version: await writeLibtorch(at, target, isStripped),
     license: "BSD-3-Clause",
     description: "PyTorch's libraries for CPUs, for sconce",
-    ...platform,
+    // npm refuses to publish a private package.
+    ...(!isForCpus(target) && { private: true }),
+    ...platform(arch),
   });
 }
+
+const platform = (arch: string) => ({ os: ["linux"], cpu: [arch], libc: ["glibc"] });
 
 async function createSconce(at: string) {
   cpSync(join(root, "scripts/pack/create-sconce.ts"), join(at, "create.ts"));

@@ -5,6 +5,7 @@
 import { existsSync, readdirSync, realpathSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
+import { pixelsFile } from "../../src/base/platform-package.ts";
 import { temporaryFolder } from "../../src/machine/files/temporary-folder.ts";
 import { sha256 } from "../../src/machine/libtorch/pack.ts";
 import type { SourceArchive } from "../../src/package/executable/contents.ts";
@@ -42,7 +43,8 @@ export async function packSources(path: string): Promise<SourceArchive> {
  */
 async function compiledFiles(): Promise<string[]> {
   using folder = temporaryFolder(tmpdir(), "sconce-pack-");
-  const modules = entryModules({ torch: "", libraries: "beside", model: "beside" }, root);
+  const pixels = pixelsFile();
+  const modules = entryModules({ torch: "", libraries: "beside", pixels, model: "beside" }, root);
   for (const [name, text] of Object.entries(modules)) writeFileSync(join(folder.path, name), text);
   const { metafile } = await Bun.build({
     entrypoints: Object.keys(modules).map((name) => join(folder.path, name)),
@@ -53,7 +55,7 @@ async function compiledFiles(): Promise<string[]> {
   const own = realpathSync(folder.path);
   return Object.keys(metafile?.inputs ?? {})
     .map((path) => resolve(path))
-    .filter((path) => !path.startsWith(own));
+    .filter((path) => path !== pixels && !path.startsWith(own));
 }
 
 /** The files that the TypeScript compiler reads to check a model. */

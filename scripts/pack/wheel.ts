@@ -5,6 +5,7 @@
 import { mkdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { formatBytes } from "../../src/base/bytes.ts";
+import { type Architecture, thisArchitecture } from "../../src/base/platform-package.ts";
 import { addonName } from "../../src/machine/libtorch/pack.ts";
 import { tempDir } from "../../test/helpers/temp-dir.ts";
 import type { PackOptions } from "../pack.ts";
@@ -12,6 +13,7 @@ import { run } from "../setup/command.ts";
 import { readLibtorch } from "../setup/libtorch.ts";
 import { root } from "../setup/step.ts";
 import { madeAddons } from "./addons.ts";
+import { targetFor } from "./cross.ts";
 import { type Addons, dist } from "./npm.ts";
 import { compileCommandLine } from "./one-file.ts";
 import { timed, tryCommandLine } from "./trial.ts";
@@ -19,16 +21,16 @@ import { wheelPlatform } from "./wheel-platform.ts";
 
 const { version, license, description } = await Bun.file(join(root, "package.json")).json();
 
-export async function pack({ isTried, minors }: PackOptions): Promise<void> {
-  const addons = madeAddons(minors);
-  if (Object.keys(addons).length === 0) throw new Error("there are no addons of these sources: npm run pack -- addons");
+export async function pack(options: PackOptions): Promise<void> {
+  const { arch, isTried } = options;
+  const addons = madeAddons(options);
   await using work = await tempDir();
   const executable = work.join("sconce");
-  await compileCommandLine({ outfile: executable, libtorch: "beside" });
+  await compileCommandLine({ outfile: executable, libtorch: "beside", target: await targetFor(arch) });
   mkdirSync(dist, { recursive: true });
-  const path = await packWheel(dist, { executable, addons });
+  const path = await packWheel(dist, { executable, addons, arch });
   console.log(`${path}: ${formatBytes(statSync(path).size)}`);
-  if (isTried) await tryWheel(path);
+  if (isTried && arch === process.arch) await tryWheel(path);
 }
 
 /** Installs the wheel in a new virtual environment with the set-up's torch, and uses it. */
@@ -52,14 +54,16 @@ export interface WheelOptions {
   /** Path of the executable with all commands, without libtorch. */
   readonly executable: string;
   readonly addons: Addons;
+  /** Default: this machine's. */
+  readonly arch?: Architecture;
   /** Compression level, 0 to 9. */
   readonly level?: number;
 }
 
 export async function packWheel(folder: string, options: WheelOptions): Promise<string> {
-  const { executable, addons, level = 9 } = options;
+  const { executable, addons, arch = thisArchitecture(), level = 9 } = options;
   await using work = await tempDir();
-  const platform = await wheelPlatform([executable, ...Object.values(addons)]);
+  const platform = await wheelPlatform([executable, ...Object.values(addons)], arch);
   const tag = `py3-none-${platform}`;
   const texts: Record<string, string> = {
     "sconce_serve/__main__.py": 'from sconce_serve import main\n\nif __name__ == "__main__":\n    main()\n',

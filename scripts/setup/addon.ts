@@ -17,6 +17,7 @@ import {
 } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
+import { pixelsName } from "../../src/base/platform-package.ts";
 import { minorOf } from "../../src/machine/libtorch/libtorch-build.ts";
 import { buildTools, missingBuildTools } from "./build-tools.ts";
 import { type CommandOptions, Failure, missingTool, run } from "./command.ts";
@@ -26,8 +27,6 @@ import { isStamped, readText, root, writeStamp } from "./step.ts";
 
 const build = join(root, "build");
 const release = join(build, "Release");
-/** File name of the addon for pictures, imported as `#pixels`. It does not use libtorch. */
-export const pixelsName = "pixels.so";
 const names = ["sconce.node", pixelsName];
 /** A symbolic link by which the addon finds libtorch (see CMakeLists.txt). */
 const link = join(release, "libtorch");
@@ -35,7 +34,9 @@ const link = join(release, "libtorch");
  * Folder of compiled addons, which the set-up and `npm run pack` share. It has a folder for each minor release of
  * torch, with the digest of the sources.
  */
-export const compiledFolder = join(build, "compiled");
+export function compiledFolder(arch: string = process.arch): string {
+  return join(build, arch === process.arch ? "compiled" : `compiled-${arch}`);
+}
 
 export const addon: Step = {
   name: "addon",
@@ -48,7 +49,8 @@ export const addon: Step = {
   isIntact: () => [...names, "libtorch"].every((name) => existsSync(join(release, name))),
 
   async missingTools() {
-    if (existsSync(compiledFolder) && readdirSync(compiledFolder).some(isCompiled)) return [];
+    const compiled = compiledFolder();
+    if (existsSync(compiled) && readdirSync(compiled).some((minor) => isCompiled(minor))) return [];
     const has = (...names: string[]) => names.some((name) => Bun.which(name));
     const { CXX } = process.env;
     const hasCompiler = has("c++", "g++", "clang++", ...(CXX ? [CXX] : []));
@@ -64,12 +66,12 @@ export const addon: Step = {
     const wasCompiled = isCompiled(minor);
     if (wasCompiled) {
       mkdirSync(release, { recursive: true });
-      copyAddon(join(compiledFolder, minor), release);
+      copyAddon(join(compiledFolder(), minor), release);
     } else {
       // CMake caches paths, so a build folder for another libtorch, or of a moved checkout, is useless.
       if (!isStamped("addon-configuration", configured) || !wasConfiguredHere()) {
         for (const name of existsSync(build) ? readdirSync(build) : []) {
-          if (!["compiled", "page"].includes(name)) rmSync(join(build, name), { recursive: true });
+          if (name !== "page" && !name.startsWith("compiled")) rmSync(join(build, name), { recursive: true });
         }
       }
       writeStamp("addon-configuration", configured);
@@ -90,8 +92,13 @@ export const addon: Step = {
   },
 };
 
+export interface AddonOptions extends CommandOptions {
+  /** Variables of CMake, for another platform. */
+  readonly definitions?: Readonly<Record<string, string>>;
+}
+
 /** Compiles the addon. @param folder build folder of CMake; the results are in its subfolder Release */
-export async function compileAddon(libtorch: string, folder: string, how: CommandOptions): Promise<void> {
+export async function compileAddon(libtorch: string, folder: string, how: AddonOptions): Promise<void> {
   const cmake = [process.execPath, "--bun", join(root, "node_modules", "cmake-js", "bin", "cmake-js")];
   const options = [
     "--log-level",
@@ -101,7 +108,7 @@ export async function compileAddon(libtorch: string, folder: string, how: Comman
     "--out",
     folder,
     // CMakeLists.txt strips this prefix from the paths in the addon. The compiler writes real paths.
-    `--CDLIBTORCH=${realpathSync(libtorch)}`,
+    ...Object.entries({ LIBTORCH: realpathSync(libtorch), ...how.definitions }).map((pair) => `--CD${pair.join("=")}`),
   ];
   // Runs two commands, because "compile" of cmake-js repeats the whole build after an error in a source file.
   await run([...cmake, "configure", ...options], how);
@@ -109,8 +116,8 @@ export async function compileAddon(libtorch: string, folder: string, how: Comman
 }
 
 /** Copies an addon into the folder of compiled addons, so that later builds of the same sources can use it. */
-export function keepAddon(made: string, minor: string): void {
-  const folder = join(compiledFolder, minor);
+export function keepAddon(made: string, minor: string, arch?: string): void {
+  const folder = join(compiledFolder(arch), minor);
   mkdirSync(folder, { recursive: true });
   rmSync(join(folder, "sources"), { force: true });
   copyAddon(made, folder);
@@ -130,8 +137,8 @@ function copyAddon(from: string, to: string): void {
 }
 
 /** Whether there is an addon of the current sources for a minor release of torch. */
-export function isCompiled(minor: string): boolean {
-  return readText(join(compiledFolder, minor, "sources"))?.trim() === sourcesDigest();
+export function isCompiled(minor: string, arch?: string): boolean {
+  return readText(join(compiledFolder(arch), minor, "sources"))?.trim() === sourcesDigest();
 }
 
 /** SHA-256 in hex of the addon's sources and of the versions of its build packages, without libtorch. */

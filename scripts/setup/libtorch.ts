@@ -189,7 +189,7 @@ function downloadedBytes(folder: string): string {
 }
 
 /** PyTorch's index of packages for CPUs; undefined if it cannot be reached. The default index has packages for CUDA. */
-async function cpuIndex(): Promise<string | undefined> {
+export async function cpuIndex(): Promise<string | undefined> {
   const index = process.env.SCONCE_TORCH_INDEX ?? "https://download.pytorch.org/whl/cpu";
   const answer = await fetch(`${index}/torch/`, { method: "HEAD", signal: AbortSignal.timeout(INDEX_MS) }).catch(
     () => undefined,

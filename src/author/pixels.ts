@@ -2,10 +2,9 @@
  * Loads the image addon, which turns pictures into tensors, and raw pixels into bitmap files for `Bun.Image`. The addon
  * runs on other threads and does not need libtorch.
  */
-/// <reference path="./pixels-file.d.ts" />
-
 import { messageOf, SconceError } from "../base/errors.ts";
 import { openNativeFile } from "../base/native-file.ts";
+import { pixelsFile } from "../base/platform-package.ts";
 import type { Canvas, Orientation, Size } from "./placement.ts";
 
 /** Resampling filters. The index of a name is its filter code in native/pixels/resample.h. */
@@ -85,10 +84,10 @@ let loaded: Promise<PixelsAddon> | undefined;
 async function load(): Promise<PixelsAddon> {
   const module: { exports: unknown } = { exports: {} };
   try {
-    const { default: path } = await import("#pixels", { with: { type: "file" } });
-    await using file = await openNativeFile(path);
+    await using file = await openNativeFile(pixelsFile());
     process.dlopen(module, file.path);
   } catch (cause) {
+    if (cause instanceof SconceError) throw cause;
     const why = `the native addon for pictures cannot be loaded (${messageOf(cause).split("\n", 1)[0]})`;
     throw new SconceError("native_unavailable", `${why}: install sconce again, or run \`npm run setup\``, { cause });
   }

@@ -1,4 +1,5 @@
 /** The architecture and the features of this machine's processor. */
+import { architectures, isArchitecture } from "../base/platform-package.ts";
 import { systemText } from "../base/system-file.ts";
 
 export interface Processor {
@@ -11,7 +12,7 @@ export interface Processor {
 }
 
 export function thisProcessor(): Processor {
-  const machine = { x64: "x86_64", arm64: "aarch64" }[process.arch as string] ?? "";
+  const machine = isArchitecture(process.arch) ? architectures[process.arch] : "";
   const text = systemText("/proc/cpuinfo");
   const flags = /^flags\s*:(.*)$/m.exec(text)?.[1]?.trim().split(/\s+/);
   const name = /^model name\s*:(.*)$/m.exec(text)?.[1]?.trim() || "processor";

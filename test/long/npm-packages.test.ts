@@ -5,8 +5,10 @@
 import { beforeAll, expect, test } from "bun:test";
 import { chmod, mkdir, readdir, symlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { targetFor } from "../../scripts/pack/cross.ts";
 import { packPackages } from "../../scripts/pack/npm.ts";
 import { readLibtorch } from "../../scripts/setup/libtorch.ts";
+import { thisArchitecture } from "../../src/base/platform-package.ts";
 import { minorOf } from "../../src/machine/libtorch/libtorch-build.ts";
 import { clientOf, follow } from "../helpers/cli.ts";
 import { fixture } from "../helpers/fixture.ts";
@@ -43,7 +45,7 @@ const registry = fixture(async () => {
   const addons = { [minorOf(libtorch?.build ?? "")]: join(root, "build/Release/sconce.node") };
   // Compression and the removal of symbols would take most of the time of this file.
   const form = { level: 0, isStripped: false };
-  return npmRegistry(await packPackages(dir.join("packed"), addons, form));
+  return npmRegistry(await packPackages(dir.join("packed"), addons, await targetFor(thisArchitecture()), form));
 });
 beforeAll(async () => {
   project = dir.join("my-model");
@@ -64,7 +66,7 @@ test("libtorch comes from $LIBTORCH, else from the Python on the PATH, else from
     await using doctor = start(["x", "sconce", "doctor", "--port", "0"], { env });
     return /^. libtorch .* in (\S+)$/m.exec(await doctor.stdout)?.[1];
   };
-  const packaged = join(project, "node_modules/@sconce", `libtorch-${process.platform}-${process.arch}`);
+  const packaged = join(project, "node_modules/@sconce", `libtorch-linux-${process.arch}`);
   const python = async (torch: string) => {
     const folder = dir.join(`python-${basename(torch)}`);
     await Bun.write(join(folder, "python3"), `#!/bin/sh\necho ${torch}\n`);

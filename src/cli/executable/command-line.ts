@@ -5,6 +5,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { SconceError } from "../../base/errors.ts";
+import { setPixelsFile } from "../../base/platform-package.ts";
 import { madeOnce } from "../../machine/files/made-once.ts";
 import { cacheFault, cacheLocation, requirePrivate, secureFolder } from "../../machine/libtorch/cache-folder.ts";
 import { programName } from "../../machine/processes/program-name.ts";
@@ -24,6 +25,7 @@ export async function main(contents: CommandLineContents, argv: readonly string[
       prepareLibraries: () => prepareLibraries(contents, options),
     });
   }
+  setPixelsFile(contents.pixels);
   setSources(() => unpackSources(contents.sources));
   process.env.SCONCE_PROGRAM = programName;
   await commandLine(argv);

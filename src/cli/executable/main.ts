@@ -2,6 +2,7 @@
 import { basename, dirname, join } from "node:path";
 import { version } from "../../../package.json";
 import type { OptionTable } from "../../base/option.ts";
+import { setPixelsFile } from "../../base/platform-package.ts";
 import type { Contents, EmbeddedModel } from "../../package/executable/contents.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
 import { annotations } from "../../package/store/manifest.ts";
@@ -24,6 +25,7 @@ import {
 /** Runs a command. `argv` has no program name. */
 export async function main(contents: Contents, argv: readonly string[]): Promise<void> {
   const name = `./${basename(process.execPath)}`;
+  setPixelsFile(contents.pixels);
   const source = sourceOf(contents, librariesOf(argv));
   const commands: Commands = {
     serve: {

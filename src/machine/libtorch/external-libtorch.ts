@@ -1,16 +1,13 @@
 /** Finds and loads a libtorch outside the executable: an npm package, Python's torch, or a named folder. */
 import { dlopen, FFIType } from "bun:ffi";
 import { existsSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
+import { join, resolve } from "node:path";
 import { SconceError } from "../../base/errors.ts";
+import { libtorchPackage, packageFolder } from "../../base/platform-package.ts";
 import { isExecutable } from "../processes/program.ts";
 import { libtorchBuild, libtorchRelease, minorOf, torchMinors } from "./libtorch-build.ts";
 
 const library = "libtorch_cpu.so";
-const root = fileURLToPath(new URL("../../..", import.meta.url));
-/** The npm package with libtorch for CPUs: its libraries in `lib/`, its version in `build-version`. */
-export const libtorchPackage = `@sconce/libtorch-${process.platform}-${process.arch}`;
 
 /**
  * Loads libtorch before the addon, so that the addon links to it.
@@ -72,12 +69,7 @@ function folderOfPython(): string | undefined {
 
 /** The folder of the npm package with libtorch for CPUs; undefined without it. */
 export function folderOfPackage(): string | undefined {
-  if (isExecutable) return undefined;
-  try {
-    return dirname(Bun.resolveSync(`${libtorchPackage}/package.json`, root));
-  } catch {
-    return undefined;
-  }
+  return isExecutable ? undefined : packageFolder(libtorchPackage());
 }
 
 const RTLD_NOW = 2;
@@ -102,6 +94,6 @@ export function loadLibtorch(folder: string): void {
 }
 
 function unavailable(why: string): SconceError {
-  const fix = `${isExecutable ? "" : `install ${libtorchPackage}, or `}name a libtorch with LIBTORCH, such as the folder torch of Python's packages`;
+  const fix = `${isExecutable ? "" : `install ${libtorchPackage()}, or `}name a libtorch with LIBTORCH, such as the folder torch of Python's packages`;
   return new SconceError("native_unavailable", why, { fix });
 }

@@ -6,6 +6,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SconceError } from "../../base/errors.ts";
+import { addonsFolder } from "../../base/platform-package.ts";
 import { isExecutable } from "../processes/program.ts";
 import { findLibtorch } from "./external-libtorch.ts";
 import { libtorchBuild, minorOf } from "./libtorch-build.ts";
@@ -21,7 +22,6 @@ export interface AddonFile {
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
 const compiled = join(root, "build", "Release", addonName);
-export const platformPackage = `@sconce/${process.platform}-${process.arch}${process.platform === "linux" ? "-gnu" : ""}`;
 
 /**
  * The addon compiled in this checkout. Otherwise the addon for this machine's libtorch from the platform package, or
@@ -30,8 +30,9 @@ export const platformPackage = `@sconce/${process.platform}-${process.arch}${pro
  */
 export function findAddon(): AddonFile {
   if (existsSync(compiled)) return { path: compiled, libtorch: join(dirname(compiled), "libtorch"), isLinked: true };
+  const addons = isExecutable ? join(dirname(process.execPath), "addons") : addonsFolder();
   const libtorch = findLibtorch();
-  return { path: addonFor(libtorch, addonsFolder()), libtorch, isLinked: false };
+  return { path: addonFor(libtorch, addons), libtorch, isLinked: false };
 }
 
 /**
@@ -46,27 +47,9 @@ export function addonFor(libtorch: string, addons: string): string {
   const minors = readdirSync(addons)
     .filter((name) => existsSync(join(addons, name, addonName)))
     .sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
-  throw unavailable(
+  throw new SconceError(
+    "native_unavailable",
     `torch ${build ?? "of no known version"} in ${libtorch}, but this sconce has addons for ${minors[0]} to ${minors.at(-1)}`,
-    "install one of these versions of torch, or name its folder with LIBTORCH",
+    { fix: "install one of these versions of torch, or name its folder with LIBTORCH" },
   );
-}
-
-function addonsFolder(): string {
-  if (isExecutable) return join(dirname(process.execPath), "addons");
-  try {
-    return dirname(Bun.resolveSync(`${platformPackage}/package.json`, root));
-  } catch (cause) {
-    throw unavailable(
-      existsSync(join(root, "native"))
-        ? `the native addon is not built (${compiled} is missing)`
-        : `the native addon is missing: the package ${platformPackage} is not there`,
-      existsSync(join(root, "native")) ? "run `npm run setup`" : `install ${platformPackage}`,
-      cause,
-    );
-  }
-}
-
-function unavailable(message: string, fix: string, cause?: unknown): SconceError {
-  return new SconceError("native_unavailable", message, { fix, cause });
 }

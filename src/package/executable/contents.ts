@@ -7,6 +7,8 @@ export interface ProgramContents {
   readonly torch: string;
   /** The native addon, with or without libtorch. `beside`: both are in the folder `lib` beside the executable. */
   readonly libraries: LibraryPack | "beside";
+  /** Path of the addon for pictures. */
+  readonly pixels: string;
 }
 
 /** Contents of an executable with all commands, which uses the model store. */

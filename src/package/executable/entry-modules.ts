@@ -22,9 +22,10 @@ export function entryModules(contents: Contents | CommandLineContents, root: str
     imports.push(`import file${imports.length} from ${JSON.stringify(path)} with { type: "file" };`);
     return `file${imports.length - 1}`;
   };
-  const { torch, libraries } = contents;
+  const { torch, libraries, pixels } = contents;
   const main = [
     `torch: ${JSON.stringify(torch)}`,
+    `pixels: ${inside(pixels)}`,
     libraries === "beside"
       ? `libraries: "beside"`
       : `libraries: { ...${JSON.stringify({ ...libraries, path: undefined })}, path: ${inside(libraries.path)} }`,

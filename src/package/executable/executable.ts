@@ -5,6 +5,7 @@ import { chmodSync, renameSync, statfsSync, statSync, writeFileSync } from "node
 import { basename, dirname, join, resolve } from "node:path";
 import { formatBytes } from "../../base/bytes.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
+import { pixelsName } from "../../base/platform-package.ts";
 import { type TemporaryFolder, temporaryFolder } from "../../machine/files/temporary-folder.ts";
 import { cacheLocation, secureFolder } from "../../machine/libtorch/cache-folder.ts";
 import { nativeLocation } from "../../machine/libtorch/native-location.ts";
@@ -12,9 +13,10 @@ import { PackagedModel } from "../store/packaged-model.ts";
 import { generatedTag, latestTag } from "../store/reference.ts";
 import type { CommandLineContents, Contents, EmbeddedModel, SourceArchive } from "./contents.ts";
 import { entryModules } from "./entry-modules.ts";
-import { cpuLibraryFiles, type LibraryFiles, libraryFiles } from "./library-files.ts";
+import { cpuLibraryFiles, libraryFiles } from "./library-files.ts";
 import { packLibraries } from "./library-pack.ts";
 import { sourcesFolder } from "./sources.ts";
+import { ownTarget, type Target } from "./target.ts";
 
 export interface CompileOptions {
   readonly outfile: string;
@@ -28,6 +30,8 @@ export interface CompileOptions {
    * found at start. `beside`: with the addon in the folder `lib` beside the executable.
    */
   readonly libtorch: "embedded" | "external" | "beside";
+  /** Default: this machine. */
+  readonly target?: Target;
   readonly onProgress?: (title: string, doneBytes: number, totalBytes: number) => void;
 }
 
@@ -46,14 +50,18 @@ export interface CompileResult {
  */
 export async function compileExecutable(options: CompileOptions): Promise<CompileResult> {
   const outfile = resolve(options.outfile);
-  const files = await (options.libtorch === "embedded" ? cpuLibraryFiles() : libraryFiles());
+  const target =
+    options.target ?? ownTarget(await (options.libtorch === "embedded" ? cpuLibraryFiles() : libraryFiles()));
   using workspace = openWorkspace(outfile);
   const folder = workspace.path;
-  const { libraries, librariesSize } = await packed(files, folder, options);
+  const { libraries, librariesSize } = await packed(target, folder, options);
   const { model } = options;
   const modelSize = model instanceof PackagedModel ? model.size : 0;
   if (model instanceof PackagedModel) requireFitting(librariesSize, model);
-  const program = { torch: files.torch, libraries };
+  // Bun embeds no file that is itself inside an executable, so the addon is copied.
+  const pixels = join(folder, pixelsName);
+  await Bun.write(pixels, Bun.file(target.pixels));
+  const program = { torch: target.files.torch, libraries, pixels };
   const contents =
     model instanceof PackagedModel
       ? { ...program, model: embed(model) }
@@ -61,8 +69,8 @@ export async function compileExecutable(options: CompileOptions): Promise<Compil
         ? { ...program, model }
         : { ...program, sources: model };
   const built = join(folder, "executable");
-  requireSpace(folder, process.execPath, librariesSize + modelSize);
-  await build(folder, built, contents);
+  requireSpace(folder, target.bun, librariesSize + modelSize);
+  await build(folder, built, contents, target);
   chmodSync(built, 0o755);
   renameSync(built, outfile);
   return { size: statSync(outfile).size, librariesSize, modelSize };
@@ -111,7 +119,7 @@ function openWorkspace(outfile: string): TemporaryFolder {
 }
 
 async function packed(
-  { addon, libtorch }: LibraryFiles,
+  { arch, files: { addon, libtorch } }: Target,
   folder: string,
   options: CompileOptions,
 ): Promise<{ libraries: Contents["libraries"]; librariesSize: number }> {
@@ -119,7 +127,7 @@ async function packed(
   const hasLibtorch = options.libtorch === "embedded";
   const own = nativeLocation()?.unpacked?.pack;
   // The running executable contains compressed libraries already, so they are copied.
-  if (hasLibtorch && own?.hasLibtorch) {
+  if (hasLibtorch && own?.hasLibtorch && arch === process.arch) {
     const path = join(folder, "libraries");
     const librariesSize = await Bun.write(path, Bun.file(own.path));
     return { libraries: { ...own, path }, librariesSize };
@@ -146,7 +154,12 @@ function embed({ repository, tag, digest, size, manifest, config, layers }: Pack
   };
 }
 
-async function build(folder: string, outfile: string, contents: Contents | CommandLineContents): Promise<void> {
+async function build(
+  folder: string,
+  outfile: string,
+  contents: Contents | CommandLineContents,
+  { arch, bun }: Target,
+): Promise<void> {
   const entries = Object.entries(entryModules(contents, await sourcesFolder()));
   const modules = entries.map(([name, text]) => ({ path: join(folder, name), text }));
   for (const { path, text } of modules) writeFileSync(path, text);
@@ -154,6 +167,8 @@ async function build(folder: string, outfile: string, contents: Contents | Comma
     entrypoints: modules.map(({ path }) => path),
     compile: {
       outfile,
+      // Bun replaces `process.arch` by the target's.
+      ...(arch !== process.arch && { target: `bun-linux-${arch}`, executablePath: bun }),
       // The executable ignores .env and bunfig.toml files in its working directory.
       autoloadDotenv: false,
       autoloadBunfig: false,

@@ -23,7 +23,7 @@ export interface LibraryFiles {
 }
 
 /** Names of glibc's libraries and the C++ runtime, which every supported system has. */
-const systemLibraries =
+export const systemLibraries =
   /^(linux-vdso|ld-linux[-\w]*|libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s)\.so/;
 
 /**
