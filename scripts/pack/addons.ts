@@ -31,11 +31,12 @@ export function madeAddons({ minors, arch }: Pick<PackOptions, "minors" | "arch"
 }
 
 export async function pack({ arch, isTried, minors, keepsTorch }: PackOptions): Promise<void> {
+  const compiler = crossCompiler(arch);
   for (const minor of minors) {
     const release = releases[minor] ?? minor;
     const path = addonPath(minor, arch);
     const isNew = !isCompiled(minor, arch);
-    if (isNew) await compile(minor, release, arch);
+    if (isNew) await compile({ minor, release, arch, compiler });
     if (arch === process.arch && (isNew || isTried)) await tryAddon(path, await torchFor(release, arch));
     if (!keepsTorch) removeTorch(release, arch);
     console.log(`addon ${minor}: ${formatBytes(statSync(path).size)}${isNew ? ", compiled" : ""}`);
@@ -43,8 +44,14 @@ export async function pack({ arch, isTried, minors, keepsTorch }: PackOptions): 
   if (!keepsTorch) removeWheels();
 }
 
-async function compile(minor: string, release: string, arch: Architecture): Promise<void> {
-  const compiler = crossCompiler(arch);
+interface CompileOptions {
+  readonly minor: string;
+  readonly release: string;
+  readonly arch: Architecture;
+  readonly compiler: Readonly<Record<string, string>>;
+}
+
+async function compile({ minor, release, arch, compiler }: CompileOptions): Promise<void> {
   const work = join(state, "pack", "cmake");
   rmSync(work, { recursive: true, force: true });
   mkdirSync(work, { recursive: true });

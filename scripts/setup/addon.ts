@@ -17,7 +17,6 @@ import {
 } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import { pixelsName } from "../../src/base/platform-package.ts";
 import { minorOf } from "../../src/machine/libtorch/libtorch-build.ts";
 import { buildTools, missingBuildTools } from "./build-tools.ts";
 import { type CommandOptions, Failure, missingTool, run } from "./command.ts";
@@ -27,7 +26,7 @@ import { isStamped, readText, root, writeStamp } from "./step.ts";
 
 const build = join(root, "build");
 const release = join(build, "Release");
-const names = ["sconce.node", pixelsName];
+const names = ["sconce.node", "pixels.so"];
 /** A symbolic link by which the addon finds libtorch (see CMakeLists.txt). */
 const link = join(release, "libtorch");
 /**

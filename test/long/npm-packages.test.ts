@@ -118,6 +118,18 @@ test("the installed packages include the image addon", async () => {
   expect(await output(["-e", script], { cwd: project })).toBe("1 2 3\n");
 });
 
+test("the package sconce names the packages of each platform, and refuses any other platform by name", async () => {
+  const { optionalDependencies } = await Bun.file(join(project, "node_modules/sconce/package.json")).json();
+  const packages = ["linux-x64-gnu", "libtorch-linux-x64", "linux-arm64-gnu", "libtorch-linux-arm64"];
+  expect(Object.keys(optionalDependencies)).toEqual(packages.map((name) => `@sconce/${name}`));
+  const script = `import { Image } from "sconce";
+    Object.defineProperty(process, "arch", { value: "riscv64" });
+    await Image.fromPixels({ data: Uint8Array.of(1), width: 1, height: 1, channels: 1 }).catch(({ message }) => console.log(message));`;
+  expect(await output(["-e", script], { cwd: project })).toBe(
+    "sconce has no native addon for linux riscv64: it runs on Linux with glibc, on x64 and arm64; use such a machine, or a Linux container\n",
+  );
+});
+
 test("the types resolve with Node's module resolution, the strictest, without Bun's types", async () => {
   const misspelt =
     'import { image } from "sconce";\n// @ts-expect-error\nexport const field = image({ maxByts: 1 });\n';
