@@ -1,18 +1,17 @@
 /** Compiled weights with a maximum batch size: `serve` refuses larger batches. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { copyFile, readFile } from "node:fs/promises";
 import { openSession } from "../src/engine/native/binding.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { withSource } from "./helpers/rewritten-package.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 import { type Fixture, fixtures } from "./helpers/weights.ts";
 
-let dir: TempDir;
-let store: TestStore;
-let fixture: Fixture;
+let compiled: Fixture;
 
 const text = (batchSize: number) =>
   modelText({
@@ -23,18 +22,13 @@ const text = (batchSize: number) =>
     postprocess: "({ y }) => ({ y: y.data[0] })",
   });
 
-beforeAll(async () => {
-  fixture = (await fixtures()).get("aotinductor float32 one tuple");
-  dir = await tempDir();
+const dir = fixture(tempDir);
+const store = fixture(async () => {
+  compiled = (await fixtures()).get("aotinductor float32 one tuple");
   const folder = await writeModel(dir, text(4), "right");
-  await copyFile(fixture.path, `${folder}/compiled.pt2`);
-  store = await storeWith(folder);
+  await copyFile(compiled.path, `${folder}/compiled.pt2`);
+  return storeWith(folder);
 }, 600_000);
-
-afterAll(async () => {
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
-});
 
 const refused = (asked: number) =>
   `a batch size of ${asked} was asked for, the weights take at most 4096: set batchSize or --batch-size to 4096 or less, or export them for larger batches, with an example of ${asked} rows`;
@@ -42,7 +36,7 @@ const refused = (asked: number) =>
 test("a batch size above the limit of the compiled weights is refused, whether the operator or the author set it", async () => {
   expect(await failure(store.serve("small", { batchSize: 4097 }))).toBe(`weights_invalid: ${refused(4097)}`);
   const folder = await writeModel(dir, text(65_536), "wrong");
-  await copyFile(fixture.path, `${folder}/compiled.pt2`);
+  await copyFile(compiled.path, `${folder}/compiled.pt2`);
   const env = { SCONCE_HOME: store.home };
   const stderr = expect.stringContaining(`sconce: ${refused(65_536)}. In Python: program = torch.export.export(`);
   expect(await cli(["build", folder], { env })).toMatchObject({ code: 1, stderr });
@@ -51,9 +45,9 @@ test("a batch size above the limit of the compiled weights is refused, whether t
 test("the largest batch of compiled weights is served, even if they allow only one size", async () => {
   await using server = await store.serve("small", { batchSize: 4096 });
   expect(await (await fetch(server.url)).json()).toMatchObject({ batch_size: 4096 });
-  const fixed = withSource(await readFile(fixture.path), "unmatched dim value at 1, ", "unmatched dim value at 0, ");
+  const fixed = withSource(await readFile(compiled.path), "unmatched dim value at 1, ", "unmatched dim value at 0, ");
   await Bun.write(dir.join("fixed.pt2"), fixed);
-  const { inputs, outputs } = fixture;
+  const { inputs, outputs } = compiled;
   const session = await openSession({ path: dir.join("fixed.pt2"), device: "cpu", threads: 1, inputs, outputs });
   expect(session.mostRows).toBe(3);
   await session.dispose();

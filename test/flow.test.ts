@@ -1,17 +1,10 @@
 /** Predictions go on while other inputs fail, hang or are large. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 
-let store: TestStore;
-
-beforeAll(async () => {
-  store = await storeWith("lab", "stage", "picture");
-});
-
-afterAll(async () => {
-  await store[Symbol.asyncDispose]();
-});
+const store = fixture(() => storeWith("lab", "stage", "picture"));
 
 test("a prediction ends even if more of its inputs fail than are prepared in advance", async () => {
   await using server = await store.serve("lab");

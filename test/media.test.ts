@@ -225,21 +225,6 @@ async function pixelsOrRefusal(bytes: Uint8Array): Promise<void> {
 }
 
 describe("invalid and oversized images", () => {
-  test("sound, text and SVG are refused with the supported formats", async () => {
-    const sound = Buffer.concat([Buffer.from("RIFF\x24\0\0\0WAVEfmt "), Buffer.alloc(100)]);
-    for (const bytes of [sound, Buffer.from("just a text ".repeat(9)), Buffer.from("<svg width='3' height='3'/>")]) {
-      const error = await failureOf(new Image({ bytes, mediaType: "image/png" }).pixels());
-      expect(error.code).toBe("file_invalid");
-      expect(error.message).toBe("The file is not an image that can be read; send JPEG, PNG, WebP, GIF or BMP");
-    }
-  });
-
-  test("an empty file is reported as empty", async () => {
-    const error = await failureOf(new Image({ bytes: new Uint8Array(0), mediaType: "image/png" }).size());
-    expect(error.code).toBe("file_invalid");
-    expect(error.message).toStartWith("The file is empty and not an image");
-  });
-
   const jpegs = ["baseline.jpg", "progressive.jpg", "turned.jpg"];
   test.each([...jpegs, "rgb.png", "rgb.webp", "grey16.png"])("%s that is truncated is refused", async (name) => {
     const bytes = await read(name);
@@ -271,14 +256,6 @@ describe("invalid and oversized images", () => {
         },
       ),
       { numRuns: 300 },
-    );
-  });
-
-  test("a header of 30,000 × 30,000 pixels is refused before decoding", async () => {
-    const error = await failureOf((await open("huge.png")).pixels({ width: 8, height: 8 }));
-    expect(error.code).toBe("file_too_large");
-    expect(error.message).toBe(
-      "The file is an image of 30000 × 30000 pixels; this field takes at most 50000000 pixels",
     );
   });
 

@@ -17,7 +17,6 @@ import { fixtures } from "./helpers/weights.ts";
 
 const options = ["--port", "0", "--host", "127.0.0.1", "--device", "cpu"];
 
-/** A store that only its path names. */
 /** Each kind of text, with the name of the model that it means. */
 let named: Record<Kind, { readonly given: string; readonly name: string }>;
 
@@ -40,6 +39,7 @@ async function writeScript(name: string, file: string): Promise<string> {
 
 const dir = fixture(tempDir);
 const foreign = fixture(() => storeWith("lab"));
+const several = fixture(() => storeWith("lab", "picture"));
 beforeAll(async () => {
   await mkdir(dir.join("home"));
   await addModels(dir.join("home"), ["texts"]);
@@ -117,6 +117,19 @@ describe("is refused by name:", () => {
     expect(await run("serve", "texts.pt2")).toMatchObject(
       refusal(2, "texts.pt2 is a file here and a model of the store: write ./texts.pt2 or texts.pt2:latest"),
     );
+  });
+
+  test("a store with several models, with the way to choose one", async () => {
+    const { home } = several;
+    expect(await run("serve", home)).toMatchObject(
+      refusal(2, `the store has 2 models; name one with SCONCE_HOME=${home} (models: lab, picture)`),
+    );
+  });
+
+  test("a folder without a model, with what it should contain", async () => {
+    await mkdir(dir.join("empty"));
+    const expected = "expected a model store, model.ts or one file of weights (.pt2, .pt) in";
+    expect(await run("serve", "./empty")).toMatchObject(refusal(2, expected));
   });
 
   test("a path that leads nowhere", async () => {

@@ -55,14 +55,6 @@ test("a package that returns a list has PyTorch's values, like a package that re
   expectClose(await opened.run(fixture.items), fixture.expected);
 });
 
-test("each of 64 rows of a batch equals the output of its item alone", async () => {
-  const fixture = made.get("network");
-  const opened = await session(fixture);
-  const together = await opened.run(fixture.items);
-  expectClose(together, fixture.expected);
-  for (const [i, item] of fixture.items.entries()) expectClose(await opened.run([item]), row(together, i));
-});
-
 test("inputs are matched by name, even if the order of forward's arguments is another", async () => {
   const fixture = made.get("torchscript float32 several tensor");
   const inputs = Object.fromEntries(Object.entries(fixture.inputs).reverse());

@@ -1,23 +1,16 @@
 /** Files with options for `serve`: sconce.toml and --config; and the command `config check`. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { symlink } from "node:fs/promises";
 import { flagName } from "../src/cli/command-line/command.ts";
 import { serve } from "../src/cli/commands/serve.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { cliHere } from "./helpers/command-here.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-let store: TestStore;
-
-beforeAll(async () => {
-  store = await storeWith("lab", "parts");
-});
-
-afterAll(async () => {
-  await store[Symbol.asyncDispose]();
-});
+const store = fixture(() => storeWith("lab", "parts"));
 
 async function folderWith(toml: string, name = "sconce.toml") {
   const dir = await tempDir();

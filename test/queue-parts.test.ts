@@ -1,35 +1,21 @@
 /** Parts and outputs of a running prediction reach the event streams of every replica. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { clientOf } from "./helpers/cli.ts";
 import { eventsOf, type ServerEvent } from "./helpers/events.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
-import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { inRole, until } from "./helpers/running.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { storeWith, type TestServer } from "./helpers/server.ts";
 
 describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRedis ? "" : ": not here"})`, () => {
-  let redis: TestRedis;
-  let store: TestStore;
-  let worker: TestServer;
+  const redis = fixture(startRedis);
+  const store = fixture(() => storeWith("parts", "lab"));
+  const replica = (role: "front" | "worker") => store.serve("parts", { queue: redis.url, queueName: "parts", role });
+  fixture(() => replica("worker"));
   /** Two replicas that answer clients, and run no predictions. */
-  let front: TestServer;
-  let other: TestServer;
-
-  beforeAll(async () => {
-    [redis, store] = await Promise.all([startRedis(), storeWith("parts", "lab")]);
-    const queue = { queue: redis.url, queueName: "parts" };
-    [worker, front, other] = await Promise.all([
-      store.serve("parts", { ...queue, role: "worker" }),
-      store.serve("parts", { ...queue, role: "front" }),
-      store.serve("parts", { ...queue, role: "front" }),
-    ]);
-  });
-
-  afterAll(async () => {
-    await Promise.all([worker?.stop(), front?.stop(), other?.stop()]);
-    await store?.[Symbol.asyncDispose]();
-    await redis?.[Symbol.asyncDispose]();
-  });
+  const front = fixture(() => replica("front"));
+  const other = fixture(() => replica("front"));
 
   const accept = { Accept: "text/event-stream" };
   const watch = async ({ client }: TestServer, id: string, headers: Record<string, string> = {}) =>

@@ -1,33 +1,27 @@
 /** Pushes and pulls that are interrupted, killed, aborted or concurrent. The registry is Debian's docker-registry. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli, startCli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
-import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { hasRegistry, registryFixture } from "./helpers/registry.ts";
 import { registryProxy, type SeenRequest, type Trick } from "./helpers/registry-proxy.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 
 const weightBytes = 600_000;
 
-let registry: TestRegistry;
-let dir: TempDir;
-let store: ModelStore;
 let weights: string;
 
-beforeAll(async () => {
-  if (!hasRegistry) return;
-  [registry, dir] = await Promise.all([startRegistry(), tempDir()]);
-  store = new ModelStore(dir.join("store"));
-  await putModel(store, "one", weightBytes);
-  weights = (await store.resolve("digits")).layer("digits.pt").digest;
-  await pushTo(store, "digits:v1", `${registry.host}/digits:v1`);
-});
-
-afterAll(async () => {
-  await registry?.[Symbol.asyncDispose]();
-  await dir?.[Symbol.asyncDispose]();
+const registry = registryFixture();
+const dir = fixture(tempDir);
+const store = fixture(async () => {
+  const made = new ModelStore(dir.join("store"));
+  await putModel(made, "one", weightBytes);
+  weights = (await made.resolve("digits")).layer("digits.pt").digest;
+  if (hasRegistry) await pushTo(made, "digits:v1", `${registry.host}/digits:v1`);
+  return made;
 });
 
 /** Chooses the fault of each request for the weights, in order. Further requests are forwarded without a fault. */

@@ -1,31 +1,24 @@
 /** Pushes and pulls with sconce and with skopeo. The registry is Debian's docker-registry. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { generatedTag } from "../src/package/store/reference.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
-import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { hasRegistry, registryFixture, startRegistry } from "./helpers/registry.ts";
 import { registryProxy } from "./helpers/registry-proxy.ts";
 import { skopeo, skopeoObstacle } from "./helpers/skopeo.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 
-let registry: TestRegistry;
-let dir: TempDir;
-let store: ModelStore;
-
-beforeAll(async () => {
-  if (!hasRegistry) return;
-  [registry, dir] = await Promise.all([startRegistry(), tempDir()]);
-  store = new ModelStore(dir.join("store"));
-  await putModel(store, "one", 200_000);
-});
-
-afterAll(async () => {
-  await registry?.[Symbol.asyncDispose]();
-  await dir?.[Symbol.asyncDispose]();
+const registry = registryFixture();
+const dir = fixture(tempDir);
+const store = fixture(async () => {
+  const made = new ModelStore(dir.join("store"));
+  await putModel(made, "one", 200_000);
+  return made;
 });
 
 const run = (home: string, ...args: string[]) => cli(args, { env: { SCONCE_HOME: home, HOME: dir.path } });

@@ -1,30 +1,19 @@
 /** Request ids in answers and log lines, and the log line of each request. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { STATUS_HEADER } from "../src/http/other-fronts.ts";
 import { RequestContext } from "../src/http/request.ts";
-import { clientOf, type RunningCli } from "./helpers/cli.ts";
-import type { Client } from "./helpers/client.ts";
+import { clientOf } from "./helpers/cli.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { inRole, until } from "./helpers/running.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 import { post, wire } from "./helpers/wire.ts";
-
-let store: TestStore;
-let server: RunningCli;
-let client: Client;
 
 const options = ["--access-log", "--log-format", "json", "--log-level", "debug", "--max-memory", "36m"];
 
-beforeAll(async () => {
-  store = await storeWith("lab");
-  server = store.start(["lab", ...options]);
-  client = await clientOf(server);
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-});
+const store = fixture(() => storeWith("lab"));
+const server = fixture(() => store.start(["lab", ...options]));
+const client = fixture(() => clientOf(server));
 
 /** The first log line about a request that contains `part`, parsed. Waits for the line. */
 async function lineOf(requestId: string, part: string): Promise<Record<string, unknown>> {

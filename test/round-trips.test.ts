@@ -74,17 +74,6 @@ test("a PNG of one channel is grey, and of two channels grey and alpha, each of 
   );
 });
 
-test.each(["jpeg", "webp"] as const)("a %s has the size of the pixels that were written", async (format) => {
-  await fc.assert(
-    fc.asyncProperty(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 40 }), async (width, height) => {
-      const data = new Uint8Array(3 * width * height).fill(128);
-      const image = await Image.fromPixels({ data, width, height, channels: 3 }, { format });
-      expect(await image.size()).toEqual({ width, height });
-    }),
-    { numRuns: 20 },
-  );
-});
-
 test("a data URI has the file's bytes and media type", () => {
   const mediaTypes = fc.constantFrom("image/png", "Text/Plain; charset=UTF-8", 'a/b; x="y,z"; v=1', "");
   fc.assert(

@@ -1,35 +1,30 @@
 /** `serve` with models from a registry, with and without their weights. The registry is Debian's docker-registry. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { pulledModel } from "../src/cli/commands/registry/registry-pull.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
-import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { hasRegistry, registryFixture } from "./helpers/registry.ts";
 import { registryProxy } from "./helpers/registry-proxy.ts";
 import { storeWith } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 import { pushTo, putModel } from "./helpers/transfer.ts";
 
 const weightBytes = 50_000;
-let registry: TestRegistry;
-let dir: TempDir;
+const registry = registryFixture();
+const dir = fixture(tempDir);
 /** Digests of a model in the registry, and of a later build of it. */
 let first: string;
 let second: string;
 
 beforeAll(async () => {
   if (!hasRegistry) return;
-  [registry, dir] = await Promise.all([startRegistry(), tempDir()]);
   const source = new ModelStore(dir.join("source"));
   first = (await putModel(source, "one", weightBytes)).digest;
   await pushTo(source, "digits:v1", `${registry.host}/team/digits:v1`);
   second = (await putModel(source, "two", weightBytes)).digest;
   await pushTo(source, "digits:v1", `${registry.host}/team/digits:v2`);
-});
-
-afterAll(async () => {
-  await registry?.[Symbol.asyncDispose]();
-  await dir?.[Symbol.asyncDispose]();
 });
 
 const emptyStore = () => new ModelStore(dir.join(crypto.randomUUID()));

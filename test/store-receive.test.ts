@@ -2,10 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import type { PartialBlob } from "../src/package/store/partial-blob.ts";
 import { ModelStore } from "../src/package/store/store.ts";
-import { failure } from "./helpers/failure.ts";
 import { modelConfig, modelLayers, modelOf } from "./helpers/model-content.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
 type Fill = (partial: PartialBlob, whole: Uint8Array) => Promise<void>;
 
@@ -29,17 +27,6 @@ async function received(dir: TempDir, fill: Fill, to = new ModelStore(dir.join("
 const whole: Fill = (partial, bytes) => partial.append(bytes.subarray(partial.doneBytes));
 
 describe("a model that is received", () => {
-  test.skipIf(!canMount)(
-    "is refused before a download if it would fill the disk (skipped where file systems cannot be mounted)",
-    async () => {
-      await using dir = await tempDir();
-      using disk = tmpfs(dir.join("disk"), "20m");
-      expect(await failure(received(dir, whole, new ModelStore(disk.path), 8_200_000))).toMatch(
-        /^store_unwritable: the model store \S+ has room for [\d.]+ \wiB but 7.8 MiB are needed; /,
-      );
-    },
-  );
-
   test("is complete although a file manager has put its files into the store", async () => {
     await using dir = await tempDir();
     await Bun.write(dir.join("to/.tmp/.DS_Store"), "");

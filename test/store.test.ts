@@ -4,10 +4,12 @@ import { storeLocation } from "../src/machine/files/location.ts";
 import { annotations, mediaTypes } from "../src/package/store/manifest.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { failureOf } from "./helpers/failure.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelConfig, modelLayers, modelOf } from "./helpers/model-content.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-const blobPath = (store: ModelStore, digest: string) => `${store.home}/blobs/sha256/${digest.slice(7)}`;
+const folder = fixture(tempDir);
+const newStore = () => new ModelStore(folder.join(crypto.randomUUID()));
 
 describe("a stored model", () => {
   test("is found under its generated tag, under latest, and under every tag that was set", async () => {
@@ -47,8 +49,7 @@ describe("a stored model", () => {
   });
 
   test("gets the tag latest, and the previous build keeps its own tag", async () => {
-    await using dir = await tempDir();
-    const store = new ModelStore(dir.path);
+    const store = newStore();
     const first = await store.put(modelOf("one", { tags: ["v"] }));
     const second = await store.put(modelOf("two", { tags: ["v"] }));
     expect((await store.resolve("digits")).digest).toBe(second.digest);
@@ -89,7 +90,7 @@ describe("the store", () => {
     expect(
       index.manifests.map((each: { annotations: Record<string, string> }) => each.annotations[annotations.refName]),
     ).toEqual([`digits:${put.tag}`, "digits:latest", "digits:v1"]);
-    const manifest = await Bun.file(blobPath(store, put.digest)).json();
+    const manifest = await Bun.file(store.blobPath(put.digest)).json();
     expect(manifest).toMatchObject({
       schemaVersion: 2,
       mediaType: "application/vnd.oci.image.manifest.v1+json",
@@ -109,8 +110,7 @@ describe("the store", () => {
   });
 
   test("lists every model once with its tags, the most recent build first", async () => {
-    await using dir = await tempDir();
-    const store = new ModelStore(dir.path);
+    const store = newStore();
     expect(await store.list()).toEqual([]);
     const first = await store.put(modelOf("one", { tags: ["v1"] }));
     const second = await store.put(modelOf("two"));
@@ -133,7 +133,7 @@ describe("the store", () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const { digest } = await store.put(modelOf("one"));
-    const config = await Bun.file(blobPath(store, digest)).json();
+    const config = await Bun.file(store.blobPath(digest)).json();
     const image = JSON.stringify({
       schemaVersion: 2,
       mediaType: mediaTypes.manifest,
@@ -141,7 +141,7 @@ describe("the store", () => {
       layers: [],
     });
     const imageDigest = `sha256:${new Bun.CryptoHasher("sha256").update(image).digest("hex")}`;
-    await Bun.write(blobPath(store, imageDigest), image);
+    await Bun.write(store.blobPath(imageDigest), image);
     const index = await Bun.file(dir.join("index.json")).json();
     const entry = { mediaType: mediaTypes.manifest, digest: imageDigest, size: image.length, data: "e30=" };
     index.manifests.push({ ...entry, annotations: { [annotations.refName]: "debian:12", "org.example": "kept" } });
@@ -161,7 +161,7 @@ describe("the store", () => {
     expect(error.code).toBe("model_invalid");
     expect(error.message).toContain("debian:12 is not a sconce model");
     store.remove("digits");
-    expect(await Bun.file(blobPath(store, imageDigest)).exists()).toBe(true);
+    expect(await Bun.file(store.blobPath(imageDigest)).exists()).toBe(true);
   });
 
   test.each([

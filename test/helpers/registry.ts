@@ -1,6 +1,7 @@
 /** A registry on a free loopback port: Debian's docker-registry, the reference implementation. */
 import { matchIn } from "./child-output.ts";
 import { debianTool } from "./debian-tools.ts";
+import { fixture } from "./fixture.ts";
 import { tempDir } from "./temp-dir.ts";
 
 /** Whether the registry is installed. Without it, tests with a registry are skipped. */
@@ -11,6 +12,10 @@ export interface TestRegistry extends AsyncDisposable {
   readonly host: string;
   readonly port: number;
 }
+
+/** A registry for all tests of a file. Without docker-registry its tests are skipped, and there is no registry. */
+export const registryFixture = (): TestRegistry =>
+  fixture(async () => (hasRegistry ? await startRegistry() : { host: "", port: 0, async [Symbol.asyncDispose]() {} }));
 
 export interface TestRegistryOptions {
   /** Passwords by user name; undefined for a registry without users. */

@@ -1,31 +1,24 @@
 /** The model's page in a browser, during long runs, with API keys, and with proxies before the server. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { makeKey } from "../../src/http/access/key-file.ts";
 import { hasBrowser } from "../helpers/browser.ts";
+import { fixture } from "../helpers/fixture.ts";
 import { hold } from "../helpers/hold.ts";
 import { writeModel } from "../helpers/model-text.ts";
 import { pageProxy } from "../helpers/page-proxy.ts";
-import { storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
+import { storeWith } from "../helpers/server.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
 import { Visitor } from "../helpers/visitor.ts";
 
-let store: TestStore;
-let stage: TestServer;
-let kinds: TestServer;
-let visitor: Visitor;
-
 describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)", () => {
-  beforeAll(async () => {
+  const store = fixture(async () => {
     await using folder = await tempDir();
     const text = await Bun.file(new URL("../page/kinds.ts", import.meta.url)).text();
-    store = await storeWith("stage", await writeModel(folder, text));
-    [visitor, stage, kinds] = await Promise.all([Visitor.arrives(), store.serve("stage"), store.serve("kinds")]);
+    return await storeWith("stage", await writeModel(folder, text));
   });
-
-  afterAll(async () => {
-    await Promise.all([visitor, stage, kinds].map((each) => each[Symbol.asyncDispose]()));
-    await store[Symbol.asyncDispose]();
-  });
+  const stage = fixture(() => store.serve("stage"));
+  const kinds = fixture(() => store.serve("kinds"));
+  const visitor = fixture(() => Visitor.arrives());
 
   /** Starts a run whose demo waits for the URL. Resolves once the page shows the first logs. */
   const runUntil = async (url: string) => {

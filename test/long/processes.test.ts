@@ -186,24 +186,6 @@ test("a program that cannot be started is not started again", async () => {
   expect(error).toHaveProperty("message", expect.stringContaining("could not be started (ENOENT"));
 });
 
-test("a process that is stuck in a loop is ended", async () => {
-  using _logged = lines();
-  await using process = supervise({ stuckAfterMs: 200 });
-  await process.supervised.start();
-  await process.ready();
-  process.tell({ loop: true });
-  expect(await process.end()).toBe("was ended: it gave no answer for 0.2 s");
-  await process.ready();
-});
-
-test("a process that is stopped ends in order, and does not restart", async () => {
-  await using process = supervise();
-  const pid = pidOf(await process.supervised.start());
-  await process.supervised.stop(60_000);
-  expect(await process.end()).toBe("was stopped");
-  expect(isRunning(pid)).toBe(false);
-});
-
 test("a process that does not stop is killed after the limit", async () => {
   using logged = lines();
   await using process = supervise({ role: "deaf" });

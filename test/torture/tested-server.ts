@@ -52,12 +52,6 @@ export class TestedServer implements AsyncDisposable {
     return this.#running.pid;
   }
 
-  /** URL of the admin port, from the log of the current process. */
-  get adminUrl(): URL {
-    const line = this.lines.find((each) => each.includes("Admin port"));
-    return new URL(/http:\S+/.exec(line ?? "")?.[0] ?? "");
-  }
-
   /** Resolves with the exit code when the process has ended. */
   get exited(): Promise<number> {
     return this.#running.exited;
@@ -91,10 +85,6 @@ export class TestedServer implements AsyncDisposable {
     await until(() => isFree(Number(this.url.port)), "the end of the listener of the killed server");
     this.launch(args, env);
     await within(this.#running.line("Listening on"), "the server's start");
-  }
-
-  line(part: string): Promise<string> {
-    return within(this.#running.line(part), `the line ${JSON.stringify(part)}`);
   }
 
   signal(signal: NodeJS.Signals): void {

@@ -30,8 +30,6 @@ interface Acknowledged {
 export interface TrafficOptions {
   /** Base URL, read anew for each request: tests with several replicas give another each time. */
   readonly url: URL;
-  /** Path before the model's routes; default: the routes of the first model. */
-  readonly base?: string;
   readonly tally: Tally;
   readonly random: () => number;
   /** Number of concurrent clients. */
@@ -114,8 +112,8 @@ export class Traffic {
 
   /** Sends a prediction or a demo. Half of the requests wait for its end, the others only for its id. */
   async #one(): Promise<void> {
-    const { random, tally, lastLines, isReadAgain = false, base = "" } = this.#options;
-    const path = `${base}${random() < 0.3 ? "/demo" : "/predictions"}`;
+    const { random, tally, lastLines, isReadAgain = false } = this.#options;
+    const path = random() < 0.3 ? "/demo" : "/predictions";
     const isWaiting = random() < 0.5;
     const count = 1 + Math.floor(random() * MAX_INPUTS);
     const sleepMs = random() < 0.1 ? 20 : 0;

@@ -1,11 +1,10 @@
-/** The disk of the prediction store is full, its folder is read-only, or its files are damaged or deleted. */
-import { closeSync, openSync, rmSync, statSync, writeSync } from "node:fs";
-import { open } from "node:fs/promises";
+/** The disk of the prediction store is full. */
+import { closeSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { tempDir } from "../../helpers/temp-dir.ts";
 import { canMount, tmpfs } from "../../helpers/tmpfs.ts";
-import { until, within } from "../bounded.ts";
+import { until } from "../bounded.ts";
 import type { Fault, Injection } from "../fault.ts";
 import { TestedServer } from "../tested-server.ts";
 import { create, predict, statusOf, Traffic } from "../traffic.ts";
@@ -14,13 +13,9 @@ const problemSchema = z.object({ type: z.string(), detail: z.string() });
 
 export const disks: Fault = {
   name: "disks",
-  title: "a full disk, a read-only folder, a damaged and a deleted file are reported, and no other prediction is lost",
+  title: "a full disk is reported, and no other prediction is lost",
   lacking: canMount ? undefined : "this user may not mount a file system",
-  async inject(injection) {
-    await fillDisk(injection);
-    await readOnly(injection);
-    await damageFiles(injection);
-  },
+  inject: fillDisk,
 };
 
 async function fillDisk({ tally, home, random, isLong }: Injection): Promise<void> {
@@ -107,82 +102,4 @@ function fill(path: string): void {
   }
   // A file that is open keeps its disk space after `rm`.
   closeSync(file);
-}
-
-async function readOnly({ tally, home }: Injection): Promise<void> {
-  await using dir = await tempDir();
-  using disk = tmpfs(dir.join("disk"), "64m");
-  disk.setReadOnly(true);
-  await tally.inject(async () => {
-    const told = await refusedStart({ home, store: join(disk.path, "predictions.sqlite") });
-    if (!told.includes("read-only")) tally.problem(`a read-only folder is told with: ${told}`);
-  });
-}
-
-/** Injects two faults of the files, one after another, into one server. */
-async function damageFiles(injection: Injection): Promise<void> {
-  await using server = await TestedServer.start({ home: injection.home });
-  await damage(server, injection);
-  await deleteDatabase(server, injection);
-}
-
-async function damage(server: TestedServer, { tally, random, isLong }: Injection): Promise<void> {
-  const traffic = new Traffic({ url: server.url, tally, random, lastLines: () => server.lastLines });
-  await traffic.run(isLong ? 500 : 60);
-  server.signal("SIGTERM");
-  await within(server.exited, `the end after SIGTERM\n${server.lastLines}`);
-  const path = server.storePath;
-  const good = await Bun.file(path).bytes();
-  await tally.inject(async () => {
-    const file = await open(path, "r+");
-    const noise = crypto.getRandomValues(new Uint8Array(4096));
-    // The first page stays as it is, since it identifies the file as a database.
-    for (let at = 4096; at < statSync(path).size; at += 8192) await file.write(noise, 0, noise.length, at);
-    await file.close();
-    await server.started();
-    await server.line("begins anew");
-    const told = server.lines.filter((line) => line.includes("begins anew"));
-    if (told.length !== 1 || told[0]?.includes(path) !== true)
-      tally.problem(`a damaged store is not reported in one line:\n${server.lastLines}`);
-    const { outputs } = await predict(server.url, [{ x: 5 }]);
-    if (outputs?.[0]?.y !== 15) tally.found("wrong", `after a damaged store: ${JSON.stringify(outputs)}`);
-    tally.note(`a damaged store: ${told[0]}`);
-  });
-  server.signal("SIGTERM");
-  await within(server.exited, `the end after SIGTERM\n${server.lastLines}`);
-  // An undamaged copy of the file, as from a backup.
-  await Bun.write(path, good);
-  await server.started();
-  await traffic.verify();
-}
-
-/**
- * Deletes the database of a running server. The server must become not ready and refuse predictions until it is
- * started again.
- */
-async function deleteDatabase(server: TestedServer, { tally }: Injection): Promise<void> {
-  await predict(server.url, [{ x: 1 }]);
-  await tally.inject(async () => {
-    rmSync(server.storePath);
-    await until(
-      async () => (await server.readiness()) === 503,
-      `a server without its database to be not ready\n${server.lastLines}`,
-    );
-    const { status } = await post(server.url, "");
-    if (status !== 503) tally.found("wrong", `a server without its database answers ${status}`);
-    await server.kill();
-    await server.started();
-    const { outputs } = await predict(server.url, [{ x: 5 }]);
-    if (outputs?.[0]?.y !== 15) tally.found("wrong", `with a new database: ${JSON.stringify(outputs)}`);
-  });
-}
-
-/** Starts a server, which must fail. @returns the last line of its error */
-async function refusedStart(options: Parameters<typeof TestedServer.start>[0]): Promise<string> {
-  try {
-    await using _server = await TestedServer.start(options);
-  } catch (error) {
-    return String(error).split("\n").at(-1) ?? "";
-  }
-  throw new Error("the server starts on what it cannot write");
 }

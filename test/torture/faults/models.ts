@@ -1,14 +1,10 @@
-/**
- * Two models in one server: one is flooded, loaded, unloaded and killed, and the predictions of the other must stay
- * as they are.
- */
+/** Two models in one server: one is flooded, and the predictions of the other must stay as fast as they are. */
 import { median } from "../../../bench/numbers.ts";
 import { tempDir } from "../../helpers/temp-dir.ts";
-import { until } from "../bounded.ts";
 import type { Fault, Injection } from "../fault.ts";
 import { timesOfGoodClient } from "../good-client.ts";
 import { TestedServer } from "../tested-server.ts";
-import { predict, Traffic } from "../traffic.ts";
+import { predict } from "../traffic.ts";
 
 const FLOODED = "/models/torture";
 const QUIET = "/models/quiet";
@@ -32,21 +28,15 @@ const MAX_RATIO = 1.5;
 
 export const models: Fault = {
   name: "models",
-  title: "a flood, loads and unloads, and kills of one model leave the predictions of the other as they are",
+  title: "a flood of one model leaves the predictions of the other as they are",
   async inject(injection) {
     const { home } = injection;
     await using file = await listFile();
-    const args = ["--models", file.path, "--keep-alive", "600", "--admin-port", "0"];
+    const args = ["--models", file.path, "--keep-alive", "600"];
     await using server = await TestedServer.start({ home, args });
-    await predict(server.url, [{ x: 1 }], `${FLOODED}/predictions`);
-    // The flooded model was loaded first, so this is its engine process.
-    const flooded = await server.child("engine");
-    await predict(server.url, [{ x: 1 }], `${QUIET}/predictions`);
-    const quiet = server.children("engine").find((pid) => pid !== flooded) ?? 0;
+    for (const model of [FLOODED, QUIET]) await predict(server.url, [{ x: 1 }], `${model}/predictions`);
     if (injection.isLong) await warmUp(server.url);
     for (const kind of ["sleeps", "computes"] as const) await flood(injection, server, kind);
-    await kill(injection, server, { flooded, quiet });
-    await reload(injection, server);
   },
 };
 
@@ -128,64 +118,4 @@ class Flood {
     await this.#clients;
     return this.#answers;
   }
-}
-
-async function kill(
-  { tally, random, isLong }: Injection,
-  server: TestedServer,
-  pids: { flooded: number; quiet: number },
-) {
-  const options = { url: server.url, tally, random, lastLines: () => server.lastLines };
-  const isGivenUp = (message: string) => /SIGKILL.* while it ran this input alone/.test(message);
-  const [own, other] = [
-    new Traffic({ ...options, base: FLOODED, isGivenUp }),
-    new Traffic({ ...options, base: QUIET }),
-  ];
-  const total = isLong ? 2000 : 150;
-  const running = Promise.all([own.run(total), other.run(total)]);
-  let engine = pids.flooded;
-  for (let i = 1; i <= (isLong ? 10 : 2); i++) {
-    const before = own.done;
-    await tally.inject(async () => {
-      process.kill(engine, "SIGKILL");
-      await until(
-        () => server.children("engine").some((pid) => pid !== engine && pid !== pids.quiet),
-        () => `another engine process\n${server.lastLines}`,
-      );
-      engine = server.children("engine").find((pid) => pid !== pids.quiet) ?? 0;
-      await until(
-        () => own.done > before || own.done >= total,
-        () => `an answer after a kill\n${server.lastLines}`,
-      );
-    });
-  }
-  await running;
-  await Promise.all([own.verify(), other.verify()]);
-  if (!server.children("engine").includes(pids.quiet)) tally.problem("the engine process of the other model has ended");
-  if (other.retried > 0) tally.found("lost", `${other.retried} requests to the other model got no answer`);
-}
-
-/** Unloads one model between its predictions and loads it again, while clients use both. */
-async function reload({ tally, random, isLong }: Injection, server: TestedServer): Promise<void> {
-  const options = { url: server.url, tally, random, lastLines: () => server.lastLines };
-  const all = [FLOODED, QUIET].map((base) => new Traffic({ ...options, base, clients: 1 }));
-  const total = isLong ? 1000 : 100;
-  const running = Promise.all(all.map((each) => each.run(total)));
-  const move = (name: string, what: string) =>
-    fetch(new URL(`/v2/repository/models/${name}/${what}`, server.adminUrl), { method: "POST" });
-  for (let i = 0; i < (isLong ? 20 : 3); i++) {
-    await tally.inject(async () => {
-      const name = i % 2 === 0 ? "torture" : "quiet";
-      for (const what of ["unload", "load"]) {
-        const { status } = await move(name, what);
-        if (status !== 200) tally.found("wrong", `${what} of ${name} was answered with ${status}`);
-      }
-    });
-  }
-  await running;
-  for (const each of all) {
-    await each.verify();
-    if (each.retried > 0) tally.found("lost", `${each.retried} requests got no answer beside loads and unloads`);
-  }
-  tally.note(`${2 * total} predictions and demos of two models, beside loads and unloads`);
 }
