@@ -134,7 +134,7 @@ describe("is refused by name:", () => {
 
   test("a path that leads nowhere", async () => {
     expect(await run("serve", "./scriptd")).toMatchObject(
-      refusal(2, `there is no ${dir.join("scriptd")}; did you mean "${dir.join("scripted")}"?`),
+      refusal(2, `there is no ${dir.join("scriptd")}; expected a model store, `),
     );
   });
 
