@@ -1,6 +1,6 @@
 /** Where commands find models: in the model store, or in the executable that runs. */
 import { codedError, SconceError } from "../base/errors.ts";
-import type { OptionTable, Positional } from "../base/option.ts";
+import type { Positional } from "../base/option.ts";
 import { Progress } from "../base/progress.ts";
 import { programName } from "../machine/processes/program-name.ts";
 import { modelFile } from "./code/bundle.ts";
@@ -11,8 +11,6 @@ import type { Stamps } from "./store/verification.ts";
 export interface ModelSource {
   /** The command-line argument that names a model; undefined in an executable that contains one model. */
   readonly reference: Positional | undefined;
-  /** Options about libtorch's location, which every command that loads libtorch accepts. */
-  readonly libraryOptions: OptionTable;
   /**
    * Finds a model.
    * @param options.home folder of the store to search; by default the user's store
@@ -68,7 +66,6 @@ export const modelStore: ModelSource = {
       "repo[:tag] or repo@sha256:…; the default tag is latest; or the path of a folder with a model store. Default: the last build of this folder, else the only model of the store",
     required: false,
   },
-  libraryOptions: {},
   async resolve(reference, options = {}) {
     try {
       return await new ModelStore(options.home).resolve(reference, options);

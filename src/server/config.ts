@@ -22,20 +22,18 @@ export const commonOptions = {
 export const serveOptions = { ...servingOptions, ...workOptions } as const;
 
 /** The headings of `serve --help`, by the first option below each heading. */
-export const serveGroups: Partial<Record<keyof typeof serveOptions | keyof typeof commonOptions | "cacheDir", string>> =
-  {
-    port: "Serving",
-    batchSize: "Batching",
-    fronts: "Processes",
-    store: "Storage",
-    queue: "Several servers",
-    drainTimeout: "Shutdown",
-    timeout: "Limits",
-    allowPrivateUrls: "Input files",
-    webhookSecret: "Webhooks",
-    cacheDir: "Libraries",
-    accessLog: "Logs",
-  };
+export const serveGroups: Partial<Record<keyof typeof serveOptions | keyof typeof commonOptions, string>> = {
+  port: "Serving",
+  batchSize: "Batching",
+  fronts: "Processes",
+  store: "Storage",
+  queue: "Several servers",
+  drainTimeout: "Shutdown",
+  timeout: "Limits",
+  allowPrivateUrls: "Input files",
+  webhookSecret: "Webhooks",
+  accessLog: "Logs",
+};
 
 /** Limits that no option sets. Tests use other values. */
 export const fixedLimits = {

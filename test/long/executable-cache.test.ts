@@ -60,7 +60,7 @@ describe("unpacking", () => {
 
   test("that is stopped leaves nothing behind", async () => {
     await using cache = await tempDir();
-    await using server = startExecutable(digits.path, ["--cache-dir", cache.path], {});
+    await using server = startExecutable(digits.path, [], { SCONCE_CACHE_DIR: cache.path });
     await server.line("Unpacking");
     server.kill("SIGTERM");
     expect(await server.exited).toBe(0);
@@ -119,7 +119,7 @@ async function smallPack() {
 }
 
 describe("an unusable cache folder is reported with a fix", () => {
-  const wayOut = "name a folder for them with SCONCE_CACHE_DIR, or --cache-dir of an executable";
+  const wayOut = "name a folder for them with SCONCE_CACHE_DIR";
   const root = fixture(bareRoot);
   beforeAll(async () => {
     await root.add({ "/server": digits.path, ...(await systemLibraries()) });
@@ -137,7 +137,10 @@ describe("an unusable cache folder is reported with a fix", () => {
     ["denied", "mode=0755", "/cache cannot be written by this user"],
   ] as const) {
     inBareRoot(what, async () => {
-      const program = root.run(["/server", "--port=0", "--cache-dir=/cache"], { tmpfs: { "/cache": options } });
+      const program = root.run(["/server", "--port=0"], {
+        env: { SCONCE_CACHE_DIR: "/cache" },
+        tmpfs: { "/cache": options },
+      });
       const { code, line } = await failureOfProgram(program);
       expect(line).toMatch(
         new RegExp(`^sconce: libraries cannot be kept: ${reason.replace(/[\d.]+ MiB are/, "[\\d.]+ MiB are")}; `),

@@ -17,10 +17,10 @@ const external = fixture(async () => {
 
 describe("an executable file without libtorch", () => {
   const libtorch = readLibtorch();
-  const predict = (env: Readonly<Record<string, string>>, ...args: string[]) =>
-    startExecutable(external.path, ["predict", "--example", ...args], env);
+  const predict = (env: Readonly<Record<string, string>>) =>
+    startExecutable(external.path, ["predict", "--example"], env);
 
-  test("is small, contains the libraries of custom operators, and serves with the libtorch of --libtorch, $LIBTORCH or the Python on the PATH", async () => {
+  test("is small, contains the libraries of custom operators, and serves with the libtorch of $LIBTORCH or the Python on the PATH", async () => {
     await using cache = await tempDir();
     const env = { SCONCE_CACHE_DIR: cache.path };
     // The file contains only the addon: with libtorch, its libraries take 90 MiB or more.
@@ -32,12 +32,8 @@ describe("an executable file without libtorch", () => {
       `#!/bin/sh\nPYTHONPATH=${join(folder, "..")} exec ${libtorch?.python?.command} "$@"\n`,
       { mode: 0o755 },
     );
-    for (const [variables, ...args] of [
-      [env, "--libtorch", folder],
-      [{ ...env, LIBTORCH: folder }],
-      [{ ...env, PATH: bin.path }],
-    ] as const) {
-      await using program = predict(variables, ...args);
+    for (const found of [{ LIBTORCH: folder }, { PATH: bin.path }]) {
+      await using program = predict({ ...env, ...found });
       expect(JSON.parse((await program.stdout) || "null")).toEqual({ y: 6 });
     }
     expect(await startAndStop(external.path, { ...env, LIBTORCH: folder })).toEqual([]);
@@ -51,7 +47,7 @@ describe("an executable file without libtorch", () => {
       code: 1,
       line: `sconce: there is no libtorch: LIBTORCH is not set, and the Python on the PATH has no torch; ${wayOut}`,
     });
-    expect((await failureOfProgram(predict(env, "--libtorch", dir.path))).line).toBe(
+    expect((await failureOfProgram(predict({ ...env, LIBTORCH: dir.path }))).line).toBe(
       `sconce: ${dir.path} has no lib/libtorch_cpu.so; ${wayOut}`,
     );
     await mkdir(dir.join("lib"));

@@ -91,10 +91,10 @@ describe("executable files, with an empty environment and a user without a name"
   });
 
   inBareRoot("unpacks once where it is given a folder, and checks large bodies beside the loop", async () => {
-    const args = ["/server", "--port=0", "--host=127.0.0.1", "--cache-dir=/tmp/cache", "--log-level=debug"];
-    await using first = root.run([...args.slice(0, 1), "predict", "--example", "--cache-dir=/tmp/cache"]);
+    const env = { SCONCE_CACHE_DIR: "/tmp/cache" };
+    await using first = root.run(["/server", "predict", "--example"], { env });
     expect(await first.exited).toBe(0);
-    await using server = root.run(args);
+    await using server = root.run(["/server", "--port=0", "--host=127.0.0.1", "--log-level=debug"], { env });
     const client = await clientOf(server);
     expect(server.lines.filter((line) => line.includes("Unpacking"))).toEqual([]);
     const image = await dataUri(join(examples, "digits/samples/7.png"), "image/png");
@@ -109,7 +109,7 @@ describe("executable files, with an empty environment and a user without a name"
 
   inBareRoot("says what it is, predicts and inspects without a server, and knows its options", async () => {
     const run = async (...args: string[]) => {
-      await using program = root.run(["/server", ...args]);
+      await using program = root.run(["/server", ...args], { env: { SCONCE_CACHE_DIR: "/tmp/cache" } });
       const [code, stdout] = await Promise.all([program.exited, program.stdout]);
       return { code, stdout, stderr: program.lines.join("\n").trim() };
     };
@@ -118,12 +118,12 @@ describe("executable files, with an empty environment and a user without a name"
       /^sconce \d+\.\d+\.\d+\nmodel digits:[0-9a-f]{12} sha256:[0-9a-f]{64}\ntorch \d+\.\d+\.\d+\S*\n$/,
     );
     expect(version).toContain(`model ${digits.reference} `);
-    const { stdout: predicted } = await run("predict", "--example", "--cache-dir=/tmp/cache");
+    const { stdout: predicted } = await run("predict", "--example");
     expect(JSON.parse(predicted)).toMatchObject({ digit: 3 });
     const { stdout: inspected } = await run("inspect");
     expect(JSON.parse(inspected)).toMatchObject({ reference: digits.reference, config: { name: "digits" } });
     const { stdout: help } = await run("--help");
-    for (const part of [digits.reference, "./server [OPTIONS]", "--batch-size", "--cache-dir", "predict"]) {
+    for (const part of [digits.reference, "./server [OPTIONS]", "--batch-size", "predict"]) {
       expect(help).toContain(part);
     }
     expect((await run("help", "predict")).stdout).toContain("./server predict [OPTIONS] [FIELD=VALUE…]");
@@ -139,11 +139,10 @@ describe("executable files, with an empty environment and a user without a name"
   inBareRoot(
     "beside another, whose weights are compiled for this processor: both have the same libraries unpacked",
     async () => {
-      await using first = root.run(["/server", "predict", "--example", "--cache-dir=/tmp/cache"]);
+      const env = { SCONCE_CACHE_DIR: "/tmp/cache" };
+      await using first = root.run(["/server", "predict", "--example"], { env });
       expect(await first.exited).toBe(0);
-      await using server = root.run(["/upscale", "--port=0", "--host=127.0.0.1"], {
-        env: { SCONCE_CACHE_DIR: "/tmp/cache" },
-      });
+      await using server = root.run(["/upscale", "--port=0", "--host=127.0.0.1"], { env });
       const client = await clientOf(server);
       expect(server.lines.filter((line) => line.includes("Unpacking"))).toEqual([]);
       const image = await dataUri(join(examples, "upscale/samples/coffee.jpg"), "image/jpeg");

@@ -162,7 +162,7 @@ export function checkArguments<O extends OptionTable>(
  * @throws SconceError `usage` for a file that cannot be read
  */
 export function openFile(config: string | undefined, table: OptionTable, use: FileUse): OptionsFile | undefined {
-  const options = Object.entries(table).filter(([key]) => !use.excluded.includes(key) && !(key in configOptions));
+  const options = Object.entries(table).filter(([key]) => !(key in configOptions));
   return OptionsFile.open(config, new Map(options.map(([key, option]) => [flagName(key), option])), use);
 }
 

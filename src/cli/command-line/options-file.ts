@@ -14,8 +14,6 @@ export interface FileUse {
    * value.
    */
   readonly positionals: string;
-  /** Keys of options that the file must not have. */
-  readonly excluded: readonly string[];
 }
 
 interface Entry {

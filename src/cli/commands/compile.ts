@@ -27,8 +27,6 @@ export const compile = command({
       description: "Put libtorch into the file, or find it on the serving machine",
       valueHint: places.join("|"),
       default: "embedded",
-      // SCONCE_LIBTORCH would be the default variable, but compiled executables read the folder of libtorch from it.
-      variable: "SCONCE_LIBTORCH_IN",
       parse: z.enum(places, `must be ${places.join(" or ")}`),
     }),
   },

@@ -54,7 +54,6 @@ The output goes to standard output: indented on a terminal, otherwise on one lin
       }),
       device: serveOptions.device,
       threads: serveOptions.threads,
-      ...source.libraryOptions,
       ...(source.reference === undefined ? {} : modelOptions(source)),
     },
     positionals: [

@@ -37,10 +37,8 @@ ${ofFile}For a model of a registry, the server first pulls the files that the st
     example,
     groups: serveGroups,
     isServer: true,
-    // `excluded` has the options for libraries, because an executable needs them before it reads the file.
-    file: { name: "sconce.toml", positionals: "models", excluded: Object.keys(source.libraryOptions) },
+    file: { name: "sconce.toml", positionals: "models" },
     options: {
-      ...source.libraryOptions,
       port,
       host,
       corsOrigin,

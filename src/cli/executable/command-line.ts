@@ -17,12 +17,11 @@ import { prepareLibraries, unpackLibraries } from "./prepare-libraries.ts";
 
 /** Runs a command. `argv` has no program name. */
 export async function main(contents: CommandLineContents, argv: readonly string[]): Promise<void> {
-  const options = { cacheDir: undefined, libtorch: undefined };
   // Libraries beside the executable need no unpacking, and are found as in an npm package.
   if (contents.libraries !== "beside") {
     setLibraries({
-      unpackLibraries: () => unpackLibraries(contents, options),
-      prepareLibraries: () => prepareLibraries(contents, options),
+      unpackLibraries: () => unpackLibraries(contents),
+      prepareLibraries: () => prepareLibraries(contents),
     });
   }
   setPixelsFile(contents.pixels);

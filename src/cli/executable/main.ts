@@ -1,7 +1,6 @@
 /** Entry of an executable that contains a model and serves it by default. */
 import { basename, dirname, join } from "node:path";
 import { version } from "../../../package.json";
-import type { OptionTable } from "../../base/option.ts";
 import { setPixelsFile } from "../../base/platform-package.ts";
 import type { Contents, EmbeddedModel } from "../../package/executable/contents.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
@@ -9,24 +8,18 @@ import { annotations } from "../../package/store/manifest.ts";
 import { PackagedModel } from "../../package/store/packaged-model.ts";
 import { ModelStore } from "../../package/store/store.ts";
 import { rolesFor } from "../../server/roles.ts";
-import { type Commands, peekOptions } from "../command-line/command.ts";
+import type { Commands } from "../command-line/command.ts";
 import { runProgram } from "../command-line/program.ts";
 import { inspectCommand } from "../commands/inspect.ts";
 import { predictCommand } from "../commands/predict.ts";
 import { serveCommand } from "../commands/serve.ts";
-import {
-  cacheOptions,
-  externalOptions,
-  type LibraryOptions,
-  prepareLibraries,
-  unpackLibraries,
-} from "./prepare-libraries.ts";
+import { prepareLibraries, unpackLibraries } from "./prepare-libraries.ts";
 
 /** Runs a command. `argv` has no program name. */
 export async function main(contents: Contents, argv: readonly string[]): Promise<void> {
   const name = `./${basename(process.execPath)}`;
   setPixelsFile(contents.pixels);
-  const source = sourceOf(contents, librariesOf(argv));
+  const source = sourceOf(contents);
   const commands: Commands = {
     serve: {
       description: "Serve the model over HTTP",
@@ -59,19 +52,9 @@ function versionText({ torch }: Contents, { reference, digest }: PackagedModel):
   return `sconce ${version}\nmodel ${reference} ${digest}\ntorch ${torch}`;
 }
 
-/** Where the command line says that libraries are. Child processes, which get no command line, read it in the environment. */
-function librariesOf(argv: readonly string[]): LibraryOptions {
-  const { cacheDir } = peekOptions(argv, cacheOptions);
-  const { libtorch } = peekOptions(argv, externalOptions);
-  if (cacheDir !== undefined) process.env.SCONCE_CACHE_DIR = cacheDir;
-  if (libtorch !== undefined) process.env.SCONCE_LIBTORCH = libtorch;
-  return { cacheDir, libtorch };
-}
-
-function sourceOf(contents: Contents, options: LibraryOptions): ModelSource {
+function sourceOf(contents: Contents): ModelSource {
   return {
     reference: undefined,
-    libraryOptions: optionsOf(contents),
     resolve: async (reference, options) => {
       const own = await modelOf(contents);
       const isOwn = reference === undefined || reference === own.byDigest;
@@ -82,14 +65,9 @@ function sourceOf(contents: Contents, options: LibraryOptions): ModelSource {
     // Does not verify embedded files, which are as trusted as the program itself.
     verify: async (model, known) =>
       model.digest === (await modelOf(contents)).digest ? {} : modelStore.verify(model, known),
-    unpackLibraries: () => unpackLibraries(contents, options),
-    prepareLibraries: () => prepareLibraries(contents, options),
+    unpackLibraries: () => unpackLibraries(contents),
+    prepareLibraries: () => prepareLibraries(contents),
   };
-}
-
-function optionsOf({ libraries }: Contents): OptionTable {
-  if (libraries === "beside") return {};
-  return libraries.hasLibtorch ? cacheOptions : { ...cacheOptions, ...externalOptions };
 }
 
 async function modelOf({ model }: Contents): Promise<PackagedModel> {

@@ -2,7 +2,6 @@
 import { dirname, join } from "node:path";
 import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
-import { folderPath, openOption } from "../../base/option.ts";
 import { Progress } from "../../base/progress.ts";
 import { cacheLocation } from "../../machine/libtorch/cache-folder.ts";
 import { loadExternalLibtorch } from "../../machine/libtorch/external-libtorch.ts";
@@ -12,56 +11,29 @@ import { addonName, type LibraryPack, unpackedSize } from "../../machine/libtorc
 import { makeRunFolder } from "../../machine/processes/run-folder.ts";
 import type { ProgramContents } from "../../package/executable/contents.ts";
 
-/** Options of executables that unpack libraries. */
-export const cacheOptions = {
-  cacheDir: openOption<string>({
-    description: "Folder in which libtorch is unpacked once",
-    described: "sconce in your cache directory",
-    ...folderPath,
-  }),
-} as const;
-
-/** Options of executables that contain no libtorch. */
-export const externalOptions = {
-  libtorch: openOption<string>({
-    description: "Folder of libtorch, with lib/ in it",
-    described: "$LIBTORCH, otherwise the libtorch of Python's torch",
-    ...folderPath,
-  }),
-} as const;
-
-export interface LibraryOptions {
-  readonly cacheDir: string | undefined;
-  readonly libtorch: string | undefined;
-}
-
 /**
  * Unpacks or finds the libraries of an executable, for this process. @throws SconceError `cache_unusable`,
  * `native_unavailable`
  */
-export async function prepareLibraries({ libraries, torch }: ProgramContents, options: LibraryOptions): Promise<void> {
-  setNativeLocation(await locate(libraries, torch, options));
+export async function prepareLibraries({ libraries, torch }: ProgramContents): Promise<void> {
+  setNativeLocation(await locate(libraries, torch));
 }
 
 /**
  * Unpacks the libraries for another process, without loading them.
  * @throws SconceError `cache_unusable`, `native_unavailable`
  */
-export async function unpackLibraries({ libraries }: ProgramContents, { cacheDir }: LibraryOptions): Promise<void> {
-  if (libraries !== "beside") await unpack(libraries, await cacheFor(cacheDir));
+export async function unpackLibraries({ libraries }: ProgramContents): Promise<void> {
+  if (libraries !== "beside") await unpack(libraries, await libraryCache());
 }
 
-async function locate(
-  libraries: ProgramContents["libraries"],
-  torch: string,
-  { cacheDir, libtorch }: LibraryOptions,
-): Promise<NativeLocation> {
+async function locate(libraries: ProgramContents["libraries"], torch: string): Promise<NativeLocation> {
   if (libraries === "beside") {
     const path = join(dirname(process.execPath), "lib", addonName);
     return { path, fix: "restore the folder lib beside the executable" };
   }
-  if (!libraries.hasLibtorch) loadExternalLibtorch(libtorch, torch);
-  const folder = await unpack(libraries, await cacheFor(cacheDir));
+  if (!libraries.hasLibtorch) loadExternalLibtorch(torch);
+  const folder = await unpack(libraries, await libraryCache());
   return {
     path: join(folder, addonName),
     fix: `remove ${folder}, or name another folder with SCONCE_CACHE_DIR`,
@@ -73,8 +45,8 @@ async function locate(
  * The cache of unpacked libraries. For a user without a home it is a private temporary folder, which child processes
  * find by SCONCE_CACHE_DIR.
  */
-async function cacheFor(cacheDir: string | undefined): Promise<LibraryCache> {
-  const location = cacheLocation(cacheDir ?? process.env.SCONCE_CACHE_DIR);
+async function libraryCache(): Promise<LibraryCache> {
+  const location = cacheLocation(process.env.SCONCE_CACHE_DIR);
   if (location !== undefined) return new LibraryCache(location);
   const { path } = makeRunFolder();
   process.env.SCONCE_CACHE_DIR = path;

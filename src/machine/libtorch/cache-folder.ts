@@ -39,7 +39,7 @@ function homeOfUser(): string | undefined {
   }
 }
 
-const fix = "name a folder for them with SCONCE_CACHE_DIR, or --cache-dir of an executable";
+const fix = "name a folder for them with SCONCE_CACHE_DIR";
 
 /**
  * Refuses a folder that other users can modify, because they could replace the libraries that this process loads.

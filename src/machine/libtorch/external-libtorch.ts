@@ -11,13 +11,12 @@ const library = "libtorch_cpu.so";
 
 /**
  * Loads libtorch before the addon, so that the addon links to it.
- * @param asked a folder with `lib/`
  * @param wanted the build that the addon was compiled against, e.g. `2.13.0+cpu`; other builds of the same release work
  * too
  * @throws SconceError `native_unavailable`
  */
-export function loadExternalLibtorch(asked: string | undefined, wanted: string): void {
-  const folder = findLibtorch(asked, (build) => libtorchRelease(build) === libtorchRelease(wanted));
+export function loadExternalLibtorch(wanted: string): void {
+  const folder = findLibtorch((build) => libtorchRelease(build) === libtorchRelease(wanted));
   const found = libtorchBuild(folder);
   if (found !== undefined && libtorchRelease(found) !== libtorchRelease(wanted)) {
     throw unavailable(
@@ -28,17 +27,14 @@ export function loadExternalLibtorch(asked: string | undefined, wanted: string):
 }
 
 /**
- * Finds the folder of libtorch: `asked`, otherwise `$LIBTORCH`. Without either, the torch of the Python on the PATH,
+ * Finds the folder of libtorch: `$LIBTORCH`. Without the variable, the torch of the Python on the PATH,
  * then the npm package. The first folder with a build that fits wins. If none fits, returns the first, so that a
  * message can name it.
  * @returns a folder with `lib/`
  * @throws SconceError `native_unavailable`
  */
-export function findLibtorch(
-  asked?: string,
-  fits = (build: string) => torchMinors.some((minor) => minor === minorOf(build)),
-): string {
-  const named = asked ?? process.env.LIBTORCH;
+export function findLibtorch(fits = (build: string) => torchMinors.some((minor) => minor === minorOf(build))): string {
+  const named = process.env.LIBTORCH;
   if (named) {
     if (existsSync(join(named, "lib", library))) return resolve(named);
     throw unavailable(`${named} has no lib/${library}`);
