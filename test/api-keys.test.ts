@@ -1,15 +1,11 @@
-/**
- * API keys of a server: requests without a key, results that a key may read, limits of a key, changes of the file of
- * keys.
- */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+/** API keys of a server: requests without a key, results that a key may read, permissions of a key, changes of the file of keys. */
+import { describe, expect, test } from "bun:test";
 import { appendFileSync, rmSync, writeFileSync } from "node:fs";
-import { ApiKeys, keyNumbers } from "../src/http/access/api-keys.ts";
+import { ApiKeys } from "../src/http/access/api-keys.ts";
 import { makeKey, type NewKey, parseKeys } from "../src/http/access/key-file.ts";
 import { cli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";
-import { hold } from "./helpers/hold.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
@@ -27,13 +23,7 @@ const store = fixture(() => storeWith("lab"));
 const dir = fixture(tempDir);
 const server = fixture(() => {
   path = dir.join("keys.toml");
-  for (const key of [
-    { name: "one" },
-    { name: "two" },
-    { name: "reader", only: ["read"] },
-    { name: "slow", rate: "2/h" },
-    { name: "narrow", concurrent: 1 },
-  ] as const)
+  for (const key of [{ name: "one" }, { name: "two" }, { name: "reader", only: ["read"] }] as const)
     secrets.set(key.name, add(key));
   return store.serve("lab", { apiKeys: path, allowPrivateUrls: true });
 });
@@ -122,150 +112,6 @@ test("a key may do what its field `only` permits, and gets 403 for the rest", as
   expect((await new KeyClient("one").fetch("/metrics")).status).toBe(200);
 });
 
-test("above its rate a key gets 429, with the seconds until the next window", async () => {
-  const slow = new KeyClient("slow");
-  await slow.predict([{ x: 1 }]);
-  await slow.predict([{ x: 1 }]);
-  const response = await slow.post([{ x: 1 }]);
-  const seconds = Number(response.headers.get("retry-after"));
-  expect([seconds >= 1, seconds <= 3600]).toEqual([true, true]);
-  expect(await problemOf(response)).toMatchObject({
-    status: 429,
-    type: "urn:sconce:problem:key_limit",
-    detail: expect.stringContaining("slow"),
-  });
-  expect(await slow.metric('sconce_requests_rejected_total{code="429",cause="key_limit"}')).toBe(1);
-  // The other APIs refuse it, too, each with its own error body.
-  const refusedAt = async (path: string, init: RequestInit) =>
-    (await slow.fetch(path, { method: "POST", ...init })).text();
-  expect(await refusedAt("/v2/models/lab/infer", { body: "{}" })).toContain("its limit");
-  expect(await refusedAt("/mcp", mcp("tools/call", { name: "lab", arguments: { x: 1 } }))).toContain('"code":-32000');
-});
-
-test("a key has at most as many unfinished predictions as its limit", async () => {
-  await using gate = hold();
-  const narrow = new KeyClient("narrow");
-  const { prediction_id: id } = await narrow.create([{ x: 1, before: gate.url("a") }]);
-  expect(await narrow.refused([{ x: 2 }])).toMatchObject({ status: 429, type: "urn:sconce:problem:key_limit" });
-  gate.release("a");
-  await narrow.end(id);
-  expect((await narrow.predict([{ x: 2 }])).status).toBe("success");
-});
-
-/** Requests that start no prediction, each with the status that it gets at the limit of a key. */
-const readings: readonly [what: string, status: number, path: string, init: RequestInit][] = [
-  ["reads a result", 200, "/predictions/ID", {}],
-  ["polls it with a long wait", 200, "/predictions/ID", { headers: { Prefer: "wait=0" } }],
-  ["cancels an ended prediction", 200, "/predictions/ID/cancel", { method: "POST" }],
-  ["lists the models", 200, "/v2/repository/index", { method: "POST" }],
-  ["lists the tools", 200, "/mcp", mcp("tools/list")],
-  [
-    "initializes MCP",
-    200,
-    "/mcp",
-    mcp("initialize", { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "a", version: "1" } }),
-  ],
-  ["repeats a PUT", 200, "/predictions/limits-of-a-key-0001", { method: "PUT", body: '[{"x":1}]' }],
-  [
-    "repeats an Idempotency-Key",
-    200,
-    "/predictions",
-    { method: "POST", body: '[{"x":1}]', headers: { "Idempotency-Key": "limits-of-a-key-0001" } },
-  ],
-];
-
-function mcp(method: string, params: object = {}): RequestInit {
-  const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
-  return { method: "POST", headers, body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }) };
-}
-
-describe.each([
-  ["rate", { rate: "2/h" }],
-  ["concurrent", { concurrent: 1 }],
-])("a client whose key is at its limit %s", (name, limit) => {
-  let atLimit: KeyClient;
-  let id: string;
-  let gate: ReturnType<typeof hold>;
-
-  beforeAll(async () => {
-    const file = makeKey({ name: `at-${name}`, ...limit });
-    appendFileSync(path, `${file.entry}\n`);
-    secrets.set(`at-${name}`, file.secret);
-    atLimit = new KeyClient(`at-${name}`);
-    await until(async () => (await atLimit.fetch("/")).ok);
-    gate = hold();
-    ({ prediction_id: id } = await atLimit.put("limits-of-a-key-0001", [{ x: 1 }]));
-    await atLimit.predict([{ x: 1 }], { "Idempotency-Key": "limits-of-a-key-0001" });
-    if (name === "concurrent") await atLimit.create([{ x: 1, before: gate.url("a") }]);
-    expect(await atLimit.refused([{ x: 2 }])).toMatchObject({ status: 429, type: "urn:sconce:problem:key_limit" });
-  });
-
-  afterAll(() => gate[Symbol.asyncDispose]());
-
-  test.each(readings)("%s", async (_, status, to, init) => {
-    // More requests than the rate permits.
-    for (let i = 0; i < 3; i++) {
-      const headers = { "Content-Type": "application/json", ...init.headers };
-      const answer = await atLimit.fetch(to.replace("ID", id), { ...init, headers });
-      expect(answer.status).toBe(status);
-      await answer.body?.cancel();
-    }
-  });
-});
-
-describe("a key with concurrent = 1 has one place", () => {
-  const body = JSON.stringify([{ x: 1 }]);
-
-  /** Begins an upload, whose last byte comes with `finish`. */
-  async function upload(to: string, secret: string) {
-    const answer = Promise.withResolvers<string>();
-    let text = "";
-    const socket = await Bun.connect({
-      hostname: server.url.hostname,
-      port: Number(server.url.port),
-      socket: {
-        data: (_, bytes) => {
-          text += bytes.toString();
-          const status = /^HTTP\/1\.1 (\d+)/.exec(text)?.[1];
-          if (status !== undefined) answer.resolve(status);
-        },
-        close: () => answer.resolve(text),
-      },
-    });
-    const head = [`POST ${to} HTTP/1.1`, "Host: localhost", `Authorization: Bearer ${secret}`, "Prefer: wait"];
-    const length = ["Content-Type: application/json", `Content-Length: ${body.length}`];
-    socket.write(`${[...head, ...length, "", ""].join("\r\n")}${body.slice(0, -1)}`);
-    return { status: answer.promise, finish: () => socket.write(body.slice(-1)), leave: () => socket.end() };
-  }
-
-  test.each(["/predictions", "/demo", "/v2/models/lab/infer"])("for many slow uploads at once to %s", async (to) => {
-    const own = new KeyClient("narrow");
-    const uploads = await Promise.all(Array.from({ length: 20 }, () => upload(to, secrets.get("narrow") ?? "")));
-    // All uploads but one are refused before their bodies are complete.
-    const refused: string[] = [];
-    for (const { status } of uploads) void status.then((each) => refused.push(each));
-    await until(() => refused.length === uploads.length - 1);
-    expect(new Set(refused)).toEqual(new Set(["429"]));
-    for (const each of uploads) each.finish();
-    const statuses = await Promise.all(uploads.map(({ status }) => status));
-    expect(statuses.filter((status) => status !== "429")).toHaveLength(1);
-    // The place is free again, whether the request succeeded or failed.
-    expect((await own.predict([{ x: 2 }])).status).toBe("success");
-    for (const each of uploads) each.leave();
-  });
-
-  test("which a failed request gives back: a client that leaves, a bad body, a body of another type", async () => {
-    const own = new KeyClient("narrow");
-    const begun = await upload("/predictions", secrets.get("narrow") ?? "");
-    await until(async () => (await own.post([{ x: 1 }])).status === 429);
-    begun.leave();
-    await until(async () => (await own.post([{ x: 1 }], { Prefer: "wait" })).status === 200);
-    for (const bad of ["[", "[{}]", "[]"]) expect((await own.post(bad)).status).toBeGreaterThanOrEqual(400);
-    expect((await own.post("x", { "Content-Type": "image/png" })).status).toBe(415);
-    expect((await own.predict([{ x: 2 }])).status).toBe("success");
-  });
-});
-
 describe("the file of keys", () => {
   test("is read again when it changes", async () => {
     await using own = await tempDir();
@@ -281,36 +127,12 @@ describe("the file of keys", () => {
     expect(await statusOf(first)).toBe(401);
   });
 
-  test("may change while a prediction of a limited key runs, without harm to the key's count", async () => {
-    await using own = await tempDir();
-    await using gate = hold();
-    const file = own.join("keys.toml");
-    const { secret, entry } = makeKey({ name: "narrow", concurrent: 1 });
-    writeFileSync(file, entry);
-    await using changing = await store.serve("lab", { apiKeys: file, allowPrivateUrls: true });
-    const headers = { "X-API-Key": secret };
-    const { client } = changing;
-    const { prediction_id: id } = await client.create([{ x: 1, before: gate.url("a") }], headers);
-    const other = makeKey({ name: "other" });
-    // The counters of a key are in a slot of shared memory. 1000 more keys move the counters to another slot.
-    const more = Array.from({ length: 1000 }, (_, i) => makeKey({ name: `a${i}` }).entry);
-    writeFileSync(file, [entry, other.entry, ...more].join("\n"));
-    await until(async () => (await client.fetch("/", { headers: { "X-API-Key": other.secret } })).ok);
-    gate.release("a");
-    await client.read(id, { Prefer: "wait", ...headers });
-    for (let i = 0; i < 3; i++) expect((await client.predict([{ x: 2 }], headers)).status).toBe("success");
-    const held = await client.create([{ x: 1, before: gate.url("b") }], headers);
-    expect(await client.refused([{ x: 2 }], headers)).toMatchObject({ status: 429 });
-    gate.release("b");
-    await client.read(held.prediction_id, { Prefer: "wait", ...headers });
-  });
-
   test("changes nothing while it has a fault or is missing", async () => {
     await using own = await tempDir();
     const file = own.join("keys.toml");
     const { secret, entry } = makeKey({ name: "first" });
     writeFileSync(file, entry);
-    using keys = new ApiKeys(file, { rows: [new Float64Array(keyNumbers.length)], own: 0 });
+    using keys = new ApiKeys(file);
     const found = () => keys.find(new Headers({ "X-API-Key": secret }))?.name;
     writeFileSync(file, "[[key]]\nname = 1");
     keys.reload();
@@ -327,10 +149,7 @@ describe("the file of keys", () => {
     ["[[key]]\nname = 'a b'\nhash = 'sha256:00'", ["→ at key[0].name", "→ at key[0].hash"]],
     ["[[key]]\nnme = 'a'", ['Unrecognized key: "nme"', "→ at key[0].name"]],
     ["[key]\nname = 'a'", ["must be tables that begin with [[key]]"]],
-    [
-      "[[key]]\nname = 'a'\nrate = '5 a day'",
-      ["must be a number of requests for each s, min or h", "→ at key[0].hash"],
-    ],
+    ["[[key]]\nname = 'a'\nshare = 0", ["must be 1 to 1000", "→ at key[0].hash"]],
     ["[[key", ["is not TOML"]],
   ])("is refused with every fault named: %s", (text, faults) => {
     for (const fault of faults) expect(() => parseKeys(text, "keys.toml")).toThrow(fault);
@@ -350,13 +169,13 @@ test("sconce key new prints a key once, and appends its entry to the file", asyn
   expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining("--name") });
 });
 
-test("sconce key new gives another key of a client its limits and permissions", async () => {
+test("sconce key new gives another key of a client its share and permissions", async () => {
   await using own = await tempDir();
   const file = own.join("keys.toml");
-  const fields = { rate: "600/min", only: ["read" as const], share: 1, concurrent: 5 };
+  const fields = { only: ["read" as const], share: 3 };
   await Bun.write(file, makeKey({ name: "team-a", ...fields }).entry);
   const { stderr } = await cli(["key", "new", "--name", "team-a", "--file", file]);
-  expect(stderr).toContain("as another key of this client, with its limits and permissions");
+  expect(stderr).toContain("as another key of this client, with its share and permissions");
   expect(parseKeys(await Bun.file(file).text(), file)).toMatchObject([fields, fields]);
 });
 

@@ -127,8 +127,6 @@ test("all memory charges of predictions are released", async () => {
         sender: { address, name: "" },
         idSuffix: "",
         share: 1,
-        reserve() {},
-        release() {},
         held() {},
       };
       const origin = { requestId: "r", traceId: undefined, spanId: undefined };

@@ -14,8 +14,6 @@ function client(signal = new AbortController().signal): Client & { told: boolean
     idSuffix: "",
     share: 1,
     told,
-    reserve() {},
-    release() {},
     nextTold: () => next.promise,
     held(isHeld) {
       told.push(isHeld);

@@ -38,7 +38,6 @@ export const errorCodes = [
   "prediction_differs", // the client's id belongs to a prediction with another body
   "webhook_refused", // the webhook URL is invalid or not allowed
   "queue_full", // the queue accepts no more items now, or the server's memory is full
-  "key_limit", // the API key has reached its rate or its number of unfinished predictions
   "not_ready", // the server or its engine process is starting, or the server is draining
   "address_in_use", // another process uses the port
   "processes_unavailable", // child processes cannot be started, or their socket folder cannot be created
@@ -78,7 +77,7 @@ export class SconceError extends Error {
   readonly fix: string | undefined;
   /** The wrong values in a request's body; set for `inputs_invalid`. */
   readonly faults: readonly Fault[] | undefined;
-  /** Seconds after which a client may retry; set for `key_limit`, mostly for `queue_full`, and while a model loads. */
+  /** Seconds after which a client may retry; mostly set for `queue_full`, and while a model loads. */
   readonly retryAfterS: number | undefined;
   /** Label of the refused request in metrics, if the code alone does not decide it. */
   readonly refusal: Refusal | undefined;

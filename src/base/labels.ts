@@ -63,7 +63,6 @@ export const refusals = {
   bytes: 429,
   time: 429,
   memory: 429,
-  key_limit: 429,
   // Failed: a new build did not start.
   new_build: 500,
   internal: 500,

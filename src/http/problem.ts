@@ -34,7 +34,6 @@ const refusalOfCode = {
   prediction_differs: "inputs",
   webhook_refused: "webhook",
   queue_full: "queue",
-  key_limit: "key_limit",
   reload_refused: "reload",
   reload_failed: "new_build",
   internal: "internal",

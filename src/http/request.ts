@@ -61,8 +61,6 @@ export class RequestContext implements Origin, Client {
   isStream = false;
   /** Whether the answer has `X-Request-Id` and `X-Model` already. */
   hasIdHeader = false;
-  /** The place of a prediction that has not started, among the unfinished predictions of the key; undefined without a reservation. */
-  #place: "reserved" | "released" | undefined = undefined;
 
   constructor(request: Request) {
     const { headers, method } = request;
@@ -107,18 +105,6 @@ export class RequestContext implements Origin, Client {
     const name = forwarded ?? String(peer?.port);
     if (key !== undefined) return { address: `key ${key.name}`, name, share: key.share };
     return peer && { address: peer.address, name };
-  }
-
-  reserve(): void {
-    if (this.#place !== undefined || this.key === undefined) return;
-    this.key.reserve();
-    this.#place = "reserved";
-  }
-
-  release(): void {
-    if (this.#place !== "reserved") return;
-    this.#place = "released";
-    this.key?.ended();
   }
 
   held(isHeld: boolean): void {

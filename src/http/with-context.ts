@@ -28,7 +28,6 @@ export function withContext(
   { metrics, tracing, accessLog, isForwarded = false, isAdmin = false, connections }: ContextOptions,
 ): Fetch {
   const finish = (context: RequestContext, response: Response, span: RequestSpan | undefined) => {
-    context.release();
     if (context.isStream || context.answerBytes !== undefined) connections?.sending(context.request);
     if (!context.hasIdHeader) {
       response.headers.set("X-Request-Id", context.requestId);

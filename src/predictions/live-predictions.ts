@@ -11,7 +11,7 @@ import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import type { Spans } from "../pipeline/spans.ts";
 import { Admission, type AdmissionLimits, type Unfinished } from "./admission.ts";
 import { workOnDemo } from "./demo.ts";
-import { type LiveContext, LivePrediction, type UnfinishedCount } from "./live.ts";
+import { type LiveContext, LivePrediction } from "./live.ts";
 import type { PredictionMetrics } from "./metrics.ts";
 import type { ModelVersion } from "./model-version.ts";
 import { CANCELED, type EndedRecord, type Kind } from "./record.ts";
@@ -43,7 +43,6 @@ export interface LivePredictionsOptions {
   readonly limits: ServiceLimits;
   readonly metrics: PredictionMetrics;
   readonly memory: MemoryAccount;
-  readonly keys?: { ofId(id: string): UnfinishedCount | undefined } | undefined;
   readonly webhooks?: Webhooks | undefined;
   readonly unfinished?: Unfinished | undefined;
   readonly others?: (() => Readonly<Unfinished>) | undefined;
@@ -157,7 +156,7 @@ export class LivePredictions {
 
   begin(request: PredictionRequest, beginning: Beginning): LivePrediction {
     const { build, inputs, bytes, charge, deadlineMs = performance.now() + request.timeoutMs } = beginning;
-    const { keys, tracing, limits } = this.#options;
+    const { tracing, limits } = this.#options;
     const { flow, pipeline } = build.parts;
     const context = build === this.#build ? this.#context : this.#contextOf(build);
     if (flow === undefined || pipeline === undefined || context === undefined)
@@ -166,7 +165,6 @@ export class LivePredictions {
     const live = new LivePrediction(request, { bytes, charge, deadlineMs }, context);
     if (beginning.deadlineMs !== undefined) live.storage = "store";
     this.admission.add(live.count, bytes);
-    live.key = keys?.ofId(live.id);
     live.span = tracing?.prediction({
       id: live.id,
       kind: nounOf(live.kind),
@@ -174,7 +172,6 @@ export class LivePredictions {
       model: live.model?.name,
       origin: live.origin,
     });
-    live.key?.started();
     this.#live.set(live.id, live);
     if (deadlineMs < this.#timerAtMs) this.#setTimer(deadlineMs);
     if (inputs === undefined) return live;
@@ -273,7 +270,6 @@ export class LivePredictions {
     if (this.#live.size === 0) this.#lastEndMs = performance.now();
     if (storage === "store" && webhook === undefined && this.unread.size < MAX_UNREAD) this.unread.set(id, true);
     this.admission.ended(live.count, live.bytes);
-    live.key?.ended();
     if (storage !== "none") {
       store.finish(record, storage === "store");
       if (webhook !== undefined) webhooks?.ended(record, webhook);

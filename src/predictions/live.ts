@@ -63,12 +63,6 @@ const ALWAYS_BYTES = 4096;
 const MAX_MESSAGE = { first: 10_000, later: 500 };
 const DETAILED_FAULTS = 100;
 
-/** Counts the unfinished predictions of an API key. */
-export interface UnfinishedCount {
-  started(): void;
-  ended(): void;
-}
-
 export class LivePrediction extends Observed implements OutputReceiver {
   readonly record: Readonly<MutableRecord>;
   readonly context: LiveContext;
@@ -85,8 +79,6 @@ export class LivePrediction extends Observed implements OutputReceiver {
   /** The request, until the store has it or the prediction ends. */
   request: PredictionRequest | undefined;
   webhook: Webhook | undefined;
-  /** The API key that counts this prediction as unfinished. Stays the same object when the file of keys is reloaded. */
-  key: UnfinishedCount | undefined;
   span: PredictionSpan | undefined;
   /**
    * Where the outcome goes. `memory`: the client that waits gets it, and the store keeps it in memory. `store`: the store

@@ -60,8 +60,7 @@ export class Predictions {
 
   /**
    * Refuses a request before its body is read, which keeps refusals cheap under overload.
-   * Reserves a place for the client.
-   * @throws SconceError `queue_full`, `not_ready`, `webhook_refused` or `key_limit`
+   * @throws SconceError `queue_full`, `not_ready` or `webhook_refused`
    */
   admit(asked: AskedPrediction, items = 1): void {
     if (this.#isDraining) {
@@ -75,7 +74,6 @@ export class Predictions {
     const timeLimitMs = Math.min(timeoutMs, this.#options.limits.timeoutMs);
     if (shared === undefined) this.live.admission.check({ items, bytes, waitMs, timeLimitMs, client });
     else checkWait(shared.waitMs, { timeLimitMs, waitMs });
-    client.reserve();
   }
 
   /**
@@ -309,7 +307,6 @@ export class Predictions {
         sender: flow?.needsSender || client.share > 1 ? client.sender : undefined,
       },
     );
-    client.release();
     live.span?.took("decode", beganMs);
     if (watcher !== undefined) watcher.started(this.#watched(live, watcher.changed));
     return live;

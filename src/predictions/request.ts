@@ -51,10 +51,6 @@ export interface Client {
   readonly share: number;
   /** End of the ids of this client's predictions, which its API key determines; empty without a key. */
   readonly idSuffix: string;
-  /** Reserves a place for a prediction within the limits of the client's API key, once for each request. @throws SconceError `key_limit` */
-  reserve(): void;
-  /** Gives the place back: the prediction has started and counts itself, or it does not begin. */
-  release(): void;
   /** Called when a long wait begins and ends, so that the idle timeout does not close the connection meanwhile. */
   held(isHeld: boolean): void;
 }

@@ -77,7 +77,7 @@ export class SharedPredictions {
   }
 
   async #accept(request: NewPrediction, id: string, timeoutMs: number): Promise<PredictionRecord> {
-    const { kind, body, charge, waitMs, client, origin, once, webhook, watcher } = request;
+    const { kind, body, charge, waitMs, origin, once, webhook, watcher } = request;
     const { live, shared, store, metrics, creations, admit } = this.#options;
     try {
       admit(request);
@@ -98,8 +98,6 @@ export class SharedPredictions {
       throw noRoom(accepted.items, shared.waitMs, accepted.limit);
     } finally {
       charge[Symbol.dispose]();
-      // The process that claims the prediction counts it.
-      client.release();
     }
   }
 }

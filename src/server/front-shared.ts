@@ -1,6 +1,6 @@
 /** The parts that all models of a front share: counters, the port, the memory account, API keys, downloads. */
 import { decodings } from "../author/decoding-gate.ts";
-import { ApiKeys, keyNumbers } from "../http/access/api-keys.ts";
+import { ApiKeys } from "../http/access/api-keys.ts";
 import { OtherFronts } from "../http/other-fronts.ts";
 import { Lifecycle } from "../http/routes/health.ts";
 import { Uploads } from "../http/uploads.ts";
@@ -68,8 +68,8 @@ export async function openShared(
   const memory = new MemoryAccount({ maxBytes: maxMemoryOf(config), shared: sharedMemory });
   const uploads = new Uploads();
   opened.defer(decodings.useBudget(memory.pictures));
-  const keys = openKeys(start);
-  if (keys !== undefined) opened.use(keys);
+  const { apiKeys } = start.config;
+  const keys = apiKeys === undefined ? undefined : opened.use(new ApiKeys(apiKeys));
   const lag = new EventLoopLag({ onLag: (seconds) => metrics.loopHeld(seconds) });
   lag.start();
   opened.defer(() => lag.stop());
@@ -102,12 +102,6 @@ async function openTracing(opened: AsyncDisposableStack): Promise<Spans | undefi
   // Dynamic, so that only servers with telemetry load OpenTelemetry.
   const { openTelemetry } = await import("./telemetry/open-telemetry.ts");
   return opened.use(openTelemetry(settings)).tracing;
-}
-
-function openKeys({ config: { apiKeys }, keys: path, index: own, count }: FrontStart): ApiKeys | undefined {
-  if (apiKeys === undefined || path === undefined) return undefined;
-  const counts = new SharedCounters({ path, names: keyNumbers, rows: count });
-  return new ApiKeys(apiKeys, { rows: indices(count).map((row) => counts.row(row)), own });
 }
 
 function openMetrics({ counts, index, count }: FrontStart) {

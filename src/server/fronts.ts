@@ -2,7 +2,6 @@
 
 import { z } from "zod";
 import { log } from "../base/log.ts";
-import { keyNumbers } from "../http/access/api-keys.ts";
 import { freePort, localUrl } from "../http/listener.ts";
 import type { RunFolder } from "../machine/processes/run-folder.ts";
 import { SharedCounters } from "../machine/processes/shared-counters.ts";
@@ -65,9 +64,6 @@ export class Fronts {
     const { path: counts } = createCounts("counts");
     const counters = folder.join("counters");
     const shared = SharedCounters.create({ path: counters, names: counterNames, rows: count });
-    const keys = config.apiKeys === undefined ? undefined : folder.join("keys");
-    const keyCounts =
-      keys === undefined ? undefined : SharedCounters.create({ path: keys, names: keyNumbers, rows: count });
     const sockets = Array.from({ length: count }, (_, index) => folder.join(`front-${index}.sock`));
     const hasTls = config.tlsCert !== undefined;
     this.url = localUrl(config.host, port, hasTls);
@@ -95,7 +91,6 @@ export class Fronts {
           sockets,
           counters,
           counts,
-          keys,
           snapshot: table.snapshot(),
           server,
           index,
@@ -122,7 +117,6 @@ export class Fronts {
           }
           cell.end();
           shared.clear(index);
-          keyCounts?.clear(index);
         },
       });
       return front;

@@ -87,8 +87,6 @@ export const frontStart = z.object({
   counters: z.string(),
   /** File with counters of the event loop and of requests that no model answers. */
   counts: z.string(),
-  /** File with the counters of API keys that all fronts share; undefined without keys. */
-  keys: z.string().optional(),
   snapshot,
   /** Name of the server in the stores of predictions. */
   server: z.string(),

@@ -45,7 +45,7 @@ export async function openModelParts(
   opened: AsyncDisposableStack,
 ): Promise<ModelParts> {
   const { config, record } = current();
-  const { memory, keys, tracing, unfinished, others, hasOthers } = shared;
+  const { memory, tracing, unfinished, others, hasOthers } = shared;
   const { count: fronts, index, isCauseKnown } = shared.start;
   const store = opened.adopt(await storeOf(shared, current(), metrics), (it) => it.close());
   const json = (record: PredictionRecord) => recordJson(record, familyOf(record.kind));
@@ -67,7 +67,6 @@ export async function openModelParts(
     load: () => current().need(),
     webhooks,
     isCauseKnown,
-    keys,
     tracing,
     onFault: (where, error, about) => logFault(where, error, fieldsAbout(about)),
     onLog: (where, text, about) => log.info(`${where}: ${text}`, fieldsAbout(about)),

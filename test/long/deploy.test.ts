@@ -339,7 +339,6 @@ describe.skipIf(prometheus === undefined)("promtool", () => {
       [['sconce_requests_rejected_total{instance="a",code="429",cause="queue"}', "0+60x30"]],
       ["SconceRefusals"],
     ],
-    ["limits a key", [['sconce_requests_rejected_total{instance="a",code="429",cause="key_limit"}', "0+60x30"]], []],
     [
       "loses its engine",
       [['sconce_engine_restarts_total{instance="a",reason="crash"}', "0+1x30"]],

@@ -6,9 +6,9 @@ import { keyName, makeKey, parseKeys } from "../../http/access/key-file.ts";
 import { command, usage } from "../command-line/command.ts";
 
 export const key = command({
-  details: `The command prints a new API key once, on standard output. The entry for the file of keys has only the hash of the key. docs/security.md lists fields for limits and permissions, which you can add to the entry. --file appends the entry to the file. Without --file, the entry goes to standard error. \`serve --api-keys FILE\` reads the file again when it changes.
+  details: `The command prints a new API key once, on standard output. The entry for the file of keys has only the hash of the key. docs/security.md lists fields for the share and the permissions, which you can add to the entry. --file appends the entry to the file. Without --file, the entry goes to standard error. \`serve --api-keys FILE\` reads the file again when it changes.
 
-Two entries with one name are one client. To replace a key without a gap, add the new entry, change the client, and remove the old entry. The new entry gets the limits and permissions of the old entry. The limits and permissions of the last entry apply to both keys.`,
+Two entries with one name are one client. To replace a key without a gap, add the new entry, change the client, and remove the old entry. The new entry gets the share and the permissions of the old entry. The fields of the last entry apply to both keys.`,
   example: `sconce key new --name team-a --file keys.toml
 sconce serve digits --api-keys keys.toml`,
   options: {
@@ -38,7 +38,7 @@ sconce serve digits --api-keys keys.toml`,
       console.error(entry);
     } else {
       append(file, old, entry);
-      const as = earlier === undefined ? "" : " as another key of this client, with its limits and permissions";
+      const as = earlier === undefined ? "" : " as another key of this client, with its share and permissions";
       log.info(`Added ${name} to ${file}${as}`);
     }
     console.log(secret);

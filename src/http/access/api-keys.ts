@@ -3,28 +3,22 @@ import { readFileSync } from "node:fs";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { fileStamp } from "../../machine/files/file-stamp.ts";
-import { ApiKey, type KeyCounts, NUMBERS_PER_KEY } from "./api-key.ts";
+import { ApiKey } from "./api-key.ts";
 import { hashOfSecret, parseKeys } from "./key-file.ts";
 
-export const MAX_KEYS = 1024;
-/** Names of the counters in shared memory: `0`, `1`, … */
-export const keyNumbers = Array.from({ length: MAX_KEYS * NUMBERS_PER_KEY }, (_, i) => String(i));
 const RELOAD_MS = 1000;
 const MAX_SECRET_LENGTH = 256;
 
 export class ApiKeys implements Disposable {
   readonly #path: string;
-  readonly #counts: KeyCounts;
   readonly #timer: ReturnType<typeof setInterval>;
   #stamp: string | undefined;
   /** The keys by the hash of their secrets. The time to find a hash tells nothing about a secret. */
   #byHash: ReadonlyMap<string, ApiKey> = new Map();
-  #bySuffix: ReadonlyMap<string, ApiKey> = new Map();
 
   /** Reads the key file, also after later changes. @throws SconceError `usage` for an unreadable or faulty file */
-  constructor(path: string, counts: KeyCounts) {
+  constructor(path: string) {
     this.#path = path;
-    this.#counts = counts;
     this.#stamp = fileStamp(path);
     this.#load();
     this.#timer = setInterval(() => this.reload(), RELOAD_MS);
@@ -45,29 +39,21 @@ export class ApiKeys implements Disposable {
     return this.#byHash.get(hashOfSecret(secret));
   }
 
-  /** The key that created a prediction, found by the suffix of the prediction's id; undefined for an unknown suffix. */
-  ofId(id: string): ApiKey | undefined {
-    const at = id.indexOf(".");
-    return at < 0 ? undefined : this.#bySuffix.get(id.slice(at));
-  }
-
   #load(): void {
     const path = this.#path;
     const entries = parseKeys(contentOf(path), path);
     const byName = new Map(entries.map((entry) => [entry.name, entry]));
-    const slots = slotsOf([...byName.keys()], path);
     const byHash = new Map<string, ApiKey>();
-    const bySuffix = new Map<string, ApiKey>();
-    // Entries with equal names share one ApiKey, so a client can have an old and a new secret. The last entry's limits
+    const suffixes = new Set<string>();
+    // Entries with equal names share one ApiKey, so a client can have an old and a new secret. The last entry's fields
     // apply.
     for (const [name, entry] of byName) {
-      const key = new ApiKey(entry, slots.get(name) ?? 0, this.#counts);
+      const key = new ApiKey(entry);
       for (const each of entries) if (each.name === name) byHash.set(each.hash, key);
-      bySuffix.set(key.idSuffix, key);
+      suffixes.add(key.idSuffix);
     }
-    if (bySuffix.size < byName.size)
+    if (suffixes.size < byName.size)
       throw new SconceError("usage", `${path} has two names with equal ends of ids: change one of them`);
-    this.#bySuffix = bySuffix;
     this.#byHash = byHash;
     if (entries.length === 0) log.warn(`${path} has no API key: all requests are refused`);
   }
@@ -97,22 +83,4 @@ function contentOf(path: string): string {
   } catch (error) {
     throw new SconceError("usage", `the API keys cannot be read: ${messageOf(error)}`);
   }
-}
-
-/**
- * Gives each name a slot in shared memory: its hash, or the next free slot. Sorted names give all processes the same
- * slots.
- */
-function slotsOf(names: readonly string[], path: string): ReadonlyMap<string, number> {
-  if (names.length > MAX_KEYS)
-    throw new SconceError("usage", `${path} has ${names.length} names of keys; at most ${MAX_KEYS} are allowed`);
-  const slots = new Map<string, number>();
-  const used = new Set<number>();
-  for (const name of names.toSorted()) {
-    let slot = Number(Bun.hash(name) % BigInt(MAX_KEYS));
-    while (used.has(slot)) slot = (slot + 1) % MAX_KEYS;
-    used.add(slot);
-    slots.set(name, slot);
-  }
-  return slots;
 }

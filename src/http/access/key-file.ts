@@ -17,19 +17,12 @@ export const keyName = z
     /^[A-Za-z0-9][\w.-]{0,63}$/,
     "must be 1 to 64 of A-Z, a-z, 0-9, _, . and -, the first of them a letter or digit",
   );
-export const keyRate = z
-  .string()
-  .regex(/^[1-9]\d{0,8}\/(s|min|h)$/, "must be a number of requests for each s, min or h, e.g. 100/s");
 
-/** The fields of a key: a name, limits and permissions. */
+/** The fields of a key: a name, a share and permissions. */
 const fields = {
   name: keyName,
   /** Weight in fair scheduling between clients. A client without a key has 1. */
   share: z.int("must be a whole number").min(1, "must be 1 to 1000").max(1000, "must be 1 to 1000").default(1),
-  /** Limit for started predictions. Default: no limit. */
-  rate: keyRate.optional(),
-  /** Limit for unfinished predictions. Default: no limit. */
-  concurrent: z.int("must be a whole number").min(1, "must be at least 1").optional(),
   only: z
     .array(z.enum(permissions, `must be some of ${permissions.join(", ")}`))
     .min(1)

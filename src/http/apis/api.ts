@@ -24,6 +24,6 @@ export interface Translator {
   /** Whether a path belongs to the API. An error at the path has the API's form, even if a check refuses the request before its route runs. */
   readonly hasPath: (path: string) => boolean;
   /** The HTTP status in place of the server's status. */
-  readonly statusOf: (status: ProblemStatus, problem: Problem) => ProblemStatus;
+  readonly statusOf: (status: ProblemStatus) => ProblemStatus;
   readonly bodyOf: (problem: Problem, status: ProblemStatus, error: unknown) => object;
 }

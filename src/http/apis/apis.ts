@@ -26,7 +26,7 @@ export function addApis(
   return (c, problem, error) => {
     const form = added.find(({ hasPath }) => hasPath(contextOf(c).path));
     if (form === undefined) return undefined;
-    const status = form.statusOf(problemStatus(problem), problem);
+    const status = form.statusOf(problemStatus(problem));
     // KServe's client parses an error only with exactly this media type.
     const headers = { ...problem.headers, "Content-Type": "application/json" };
     return c.body(JSON.stringify(form.bodyOf(problem, status, error)), status, headers);

@@ -37,7 +37,7 @@ const MAX_WAIT_MS = 2 ** 31 - 1;
 
 /**
  * Refuses a request before its body is read, if the model would refuse its prediction.
- * @throws SconceError `queue_full`, `key_limit`, `not_ready`
+ * @throws SconceError `queue_full`, `not_ready`
  */
 export function admit(c: Context, { predictions }: Pick<ServedModel, "predictions">, maxBytes: number): void {
   const bytes = announcedBytes(c.req.raw.headers) ?? 0;

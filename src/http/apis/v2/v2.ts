@@ -25,11 +25,8 @@ const NUMBERED_VERSION = "1";
 export const v2: Translator = {
   addRoutes,
   hasPath: (path) => path === "/v2" || path.startsWith("/v2/"),
-  /** The HTTP status that Triton answers. Only an API key at its limit gets 429, since Triton has no keys. */
-  statusOf(status, { code }) {
-    if (status === 422) return 400;
-    return status === 429 && code !== "key_limit" ? 503 : status;
-  },
+  /** The HTTP status that Triton answers. */
+  statusOf: (status) => (status === 422 ? 400 : status === 429 ? 503 : status),
   bodyOf: ({ detail }) => ({ error: detail }),
 };
 
