@@ -10,8 +10,8 @@ import { storeWith } from "./helpers/server.ts";
 
 const read = (name: string) => Bun.file(join(import.meta.dir, name)).bytes();
 const white = await read("models/picture/white.png");
-const plain = await read("data/digits/plain.png");
-const jpeg = await read("data/digits/progressive.jpg");
+const plain = await read("data/media/rgb.png");
+const jpeg = await read("data/media/progressive.jpg");
 const huge = await read("data/media/huge.png");
 
 const asData = (bytes: Uint8Array, mediaType = "image/png") => `data:${mediaType};base64,${bytes.toBase64()}`;

@@ -38,10 +38,14 @@ describe("a file", () => {
     }
   });
 
-  test("without a media type is application/octet-stream", async () => {
-    await using server = await rawServer((socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+  test.each([
+    ["", "application/octet-stream"],
+    ["Content-Type: Text/HTML; charset=utf-8\r\n", "text/html"],
+  ])("with the header %j is of the type %s", async (header, mediaType) => {
+    const head = `HTTP/1.1 200 OK\r\n${header}Content-Length: 2\r\n\r\n`;
+    await using server = await rawServer((socket) => socket.end(`${head}ok`));
     using fetcher = newFetcher();
-    expect((await fetcher.fetch(`http://127.0.0.1:${server.port}/`)).mediaType).toBe("application/octet-stream");
+    expect((await fetcher.fetch(`http://127.0.0.1:${server.port}/`)).mediaType).toBe(mediaType);
   });
 
   test("is requested from the checked address, with the URL's name as Host", async () => {

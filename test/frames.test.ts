@@ -7,14 +7,7 @@ import fc from "fast-check";
 import { arrayTypes, type DType, pad, type Tensor, type TensorSpecs } from "../src/author/tensor.ts";
 import { SconceError } from "../src/base/errors.ts";
 import { itemCheck } from "../src/engine/item-check.ts";
-import {
-  FrameBlocks,
-  type FrameMemory,
-  FrameReader,
-  frameKinds,
-  KIND_MASK,
-  Outbox,
-} from "../src/engine/remote/frame.ts";
+import { FrameBlocks, type FrameMemory, FrameReader, frameKinds, Outbox } from "../src/engine/remote/frame.ts";
 import { ItemFrames, RowsFrames } from "../src/engine/remote/tensor-frames.ts";
 import { isOwnFault } from "../src/server/stray-errors.ts";
 import { until } from "./helpers/running.ts";
@@ -140,38 +133,6 @@ test("rows of outputs pass in one frame or in parts, copied or not", () => {
     }),
     { numRuns: 100 },
   );
-});
-
-test("a large frame in many pieces is assembled only once, in its own memory", () => {
-  const bytes = new Uint8Array(8 * 2 ** 20);
-  new Uint32Array(bytes.buffer).set([bytes.length / 8, frameKinds.submit]);
-  const got: FrameMemory[] = [];
-  read(bytes, Array<number>(127).fill(2 ** 16 + 3), (memory) => void got.push(memory));
-  expect(got.map(({ buffer }) => buffer.byteLength)).toEqual([bytes.length]);
-});
-
-test("a frame that arrives in one piece is read where it lies", () => {
-  const bytes = new Uint8Array(64);
-  new Uint32Array(bytes.buffer).set([4, frameKinds.cancel]);
-  new Uint32Array(bytes.buffer, 32).set([4, frameKinds.share]);
-  const got: [ArrayBuffer, number, number][] = [];
-  const reader = new FrameReader((memory, at) => {
-    got.push([memory.buffer, at, (memory.words[at / 4 + 1] ?? 0) & KIND_MASK]);
-  });
-  reader.push(bytes);
-  expect(got).toEqual([
-    [bytes.buffer, 0, frameKinds.cancel],
-    [bytes.buffer, 32, frameKinds.share],
-  ]);
-});
-
-test("further frames are written behind each other into the same memory until it is full", () => {
-  const [blocks, socket] = [new FrameBlocks(), new SlowSocket([])];
-  const outbox = new Outbox(socket);
-  for (let i = 0; i < 100; i++) outbox.add(blocks.begin(64, frameKinds.submit));
-  expect(socket.chunks).toEqual([]);
-  outbox.flush();
-  expect(socket.chunks.map(({ length }) => length)).toEqual([6400]);
 });
 
 test("memory of frames is freed with the last of them", async () => {

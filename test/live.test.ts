@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { SconceError } from "../src/base/errors.ts";
 import { ReadyInputs } from "../src/pipeline/inputs/input-list.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
-import type { EndedRecord } from "../src/predictions/record.ts";
+import { type EndedRecord, statusOf } from "../src/predictions/record.ts";
 import { livePrediction } from "./helpers/live.ts";
 
 /** A prediction in progress, its inputs, and the records that it reported at its end. */
@@ -13,6 +13,17 @@ function started(count = 1) {
   const list = live.run(new ReadyInputs(Array.from({ length: count }, (_, i) => i + 1)));
   return { live, list, ended };
 }
+
+test("a prediction that has ended does not change, whatever is reported about its items", () => {
+  const { live, list, ended } = started();
+  live.end("Canceled", "canceled");
+  const { outcome, finishedAtMs } = live.record;
+  list.succeeded(0, 1);
+  live.end("Timed out", "timeout");
+  expect(live.record).toMatchObject({ outcome: outcome ?? {}, finishedAtMs: finishedAtMs ?? 0 });
+  expect(statusOf(live.record)).toBe("failed");
+  expect(ended).toHaveLength(1);
+});
 
 test("an item that has ended releases its input", () => {
   const { list } = started(2);

@@ -6,7 +6,7 @@ import { SconceError } from "../src/base/errors.ts";
 import { EngineServer, type EngineServerOptions } from "../src/engine/remote/engine-server.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { DoublingRunner, Front, info, one } from "./helpers/remote.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 /** Starts an engine server on a socket, for `await using`: the end of the scope closes it. */
 async function served(path: string, runner: Runner, options: Partial<EngineServerOptions> = {}) {
@@ -95,39 +95,12 @@ describe("an item", () => {
       await front.engine.close();
     });
 
-    test("in shared memory can be read by the next engine process", async () => {
-      await using dir = await tempDir();
-      const front = new Front({ ...one, inputs: specs });
-      const submit = (index: number) => front.submitOne({}, index, large(index));
-      const [first, second] = [runner(), runner()];
-      {
-        await using _ = await served(dir.join("1"), first, { inputs: specs });
-        await front.engine.connect(dir.join("1"));
-        submit(1);
-        await front.until(() => front.dispatched.includes(1));
-        first.end();
-        await front.untilEnded(1);
-        submit(2);
-        await front.until(() => front.dispatched.includes(2));
-      }
-      front.engine.engineEnded("the engine was ended by SIGSEGV");
-      await using _ = await served(dir.join("2"), second, { inputs: specs });
-      while (front.engine.isReady) await new Promise((resolve) => setImmediate(resolve));
-      await front.engine.connect(dir.join("2"));
-      await front.until(() => front.dispatched.filter((index) => index === 2).length === 2);
-      second.end();
-      await front.untilEnded(2);
-      expect([front.rows.get(2)?.y?.data[0], placeOf(second.seen[0])]).toEqual([2, [32 * 2 ** 20, 0]]);
-      first.end();
-      await front.engine.close();
-    });
-
-    test("in shared memory that the next engine process cannot open fails; later items go through the socket", async () => {
-      await using dir = await tempDir();
+    /** A front whose item 2 lies in shared memory and was dispatched by an engine process that has ended. */
+    async function orphaned(dir: TempDir) {
       const front = new Front({ ...one, inputs: specs });
       const submit = (index: number) => front.submitOne({}, index, large(index));
       const untilDispatched = (index: number) => front.until(() => front.dispatched.includes(index));
-      const [first, second] = [runner(), runner()];
+      const first = runner();
       {
         await using _ = await served(dir.join("1"), first, { inputs: specs });
         await front.engine.connect(dir.join("1"));
@@ -139,21 +112,44 @@ describe("an item", () => {
         await untilDispatched(2);
       }
       front.engine.engineEnded("the engine was ended by SIGSEGV");
-      await using _ = await served(dir.join("2"), second, { inputs: specs });
       while (front.engine.isReady) await new Promise((resolve) => setImmediate(resolve));
+      const close = async () => {
+        first.end();
+        await front.engine.close();
+      };
+      return { front, submit, untilDispatched, [Symbol.asyncDispose]: close };
+    }
+
+    test("in shared memory can be read by the next engine process", async () => {
+      await using dir = await tempDir();
+      await using left = await orphaned(dir);
+      const { front } = left;
+      const second = runner();
+      await using _ = await served(dir.join("2"), second, { inputs: specs });
+      await front.engine.connect(dir.join("2"));
+      await front.until(() => front.dispatched.filter((index) => index === 2).length === 2);
+      second.end();
+      await front.untilEnded(2);
+      expect([front.rows.get(2)?.y?.data[0], placeOf(second.seen[0])]).toEqual([2, [32 * 2 ** 20, 0]]);
+    });
+
+    test("in shared memory that the next engine process cannot open fails; later items go through the socket", async () => {
+      await using dir = await tempDir();
+      await using left = await orphaned(dir);
+      const { front } = left;
+      const second = runner();
+      await using _ = await served(dir.join("2"), second, { inputs: specs });
       // The engine process opens the memory by the front's process id.
       const pid = Object.getOwnPropertyDescriptor(process, "pid") ?? {};
       using _pid = { [Symbol.dispose]: () => Object.defineProperty(process, "pid", pid) };
       Object.defineProperty(process, "pid", { value: 2 ** 30, configurable: true });
       await front.engine.connect(dir.join("2"));
-      submit(3);
-      await untilDispatched(3);
+      left.submit(3);
+      await left.untilDispatched(3);
       second.end();
       await front.untilEnded(3);
       expect(front.errors.get(2)?.message).toBe("an item lies in memory that is not shared");
       expect([front.rows.get(3)?.y?.data[0], second.seen.length]).toEqual([3, 1]);
-      first.end();
-      await front.engine.close();
     });
   });
 

@@ -1,6 +1,6 @@
 /** The shell scripts that find Bun and start the command line work from any folder and for any caller. */
 
-import { afterEach, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import {
   chmodSync,
   cpSync,
@@ -9,19 +9,16 @@ import {
   mkdtempSync,
   readFileSync,
   realpathSync,
-  rmSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { fixture } from "./helpers/fixture.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 const root = dirname(import.meta.dir);
-const folders: string[] = [];
-
-afterEach(() => {
-  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
-});
+const dir = fixture(tempDir);
+const folder = () => mkdtempSync(dir.join("launch-"));
 
 test.each([
   ["1.4.5", "PATH"],
@@ -125,12 +122,6 @@ test.each(starters)(
   },
   npmTimeoutMs,
 );
-
-function folder(): string {
-  const made = mkdtempSync(join(tmpdir(), "sconce-launch-"));
-  folders.push(made);
-  return made;
-}
 
 /** Copies only the scripts into a new folder. @returns the folder, which serves as a checkout */
 function copy(): string {

@@ -3,7 +3,7 @@
  * tools.
  */
 
-import { afterEach, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import {
   chmodSync,
   cpSync,
@@ -16,16 +16,14 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { isSetUp } from "../scripts/setup.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 const root = dirname(import.meta.dir);
-const folders: string[] = [];
-
-afterEach(() => {
-  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
-});
+const dir = fixture(tempDir);
+const folder = () => mkdtempSync(dir.join("setup-"));
 
 test("the set-up does nothing the second time", async () => {
   expect(isSetUp(), "npm test sets up before it tests; npm run setup does so for bun test").toBe(true);
@@ -226,12 +224,6 @@ test("bun.lock is the only lock file, and names no registry", () => {
     expect(existsSync(join(root, name))).toBe(false);
   }
 });
-
-function folder(): string {
-  const made = mkdtempSync(join(tmpdir(), "sconce-setup-"));
-  folders.push(made);
-  return made;
-}
 
 /** Copies only the named files and folders, and what they import. @returns a folder that serves as a checkout */
 function copy(...names: string[]): string {

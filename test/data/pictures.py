@@ -369,4 +369,28 @@ for i in range(100):
         "pixels": base64.b64encode(zlib.compress(pixels)).decode(),
     })
 
+
+# PNGs of 16 bits, which Pillow cannot write, with transparency of single colours, and with two frames.
+def png16(kind, channels, *chunks):
+    pixels = random.integers(0, 65536, (5, 7, channels)).astype(">u2")
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", 7, 5, 16, kind, 0, 0, 0))
+    rows = chunk(b"IDAT", zlib.compress(b"".join(b"\0" + row.tobytes() for row in pixels)))
+    return b"\x89PNG\r\n\x1a\n" + header + b"".join(chunks) + rows + chunk(b"IEND", b"")
+
+
+add("png 16 bits", png16(2, 3))
+add("png 16 bits, alpha", png16(6, 4))
+add("png 16 bits, grey and alpha", png16(4, 2))
+for name, options in (("shades", {"transparency": bytes(range(0, 256, 32))}), ("frames", {"save_all": True, "append_images": [Image.new("P", (7, 5))]})):
+    out = io.BytesIO()
+    Image.fromarray(picture()).quantize(8).save(out, "PNG", **options)
+    add(f"png palette, {name}", out.getvalue())
+out = io.BytesIO()
+pixels = picture()
+Image.fromarray(pixels).save(out, "PNG", transparency=tuple(int(each) for each in pixels[2, 3]))
+add("png colour key", out.getvalue())
+out = io.BytesIO()
+Image.fromarray(np.kron(random.integers(0, 256, (2, 3, 4), dtype=np.uint8), np.ones((8, 8, 1), np.uint8)), "CMYK").save(out, "JPEG", quality=100, progressive=True)
+add("jpeg CMYK, progressive", out.getvalue())
+
 print(json.dumps({"files": files, "resized": resized}))

@@ -67,9 +67,3 @@ bareTest(
     expect(await version.stdout).toMatch(/^sconce \d/);
   },
 );
-
-bareTest("a container makes one prediction without a server", async () => {
-  const prediction = run("predict", "--example");
-  expect(await prediction.exited).toBe(0);
-  expect(JSON.parse(await prediction.stdout)).toMatchObject({ digit: expect.any(Number) });
-});
