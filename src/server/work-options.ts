@@ -75,12 +75,11 @@ export const workOptions = {
     ...duration("seconds", 0, Infinity),
   }),
   queue: openOption<string>({
-    description:
-      "Redis or Valkey that several servers share: redis://host; a list of hosts after redis-sentinel:// or redis-cluster://; rediss in place of redis uses TLS",
+    description: "Redis or Valkey that several servers share: redis://host; rediss in place of redis uses TLS",
     valueHint: "url",
     isSecret: true,
     described: "none; this server works alone",
-    parse: z.string().regex(/^rediss?(-sentinel|-cluster)?:\/\/./, "must begin with redis:// or rediss://"),
+    parse: z.string().regex(/^rediss?:\/\/./, "must begin with redis:// or rediss://"),
   }),
   queueName: openOption<string>({
     description: "Servers with the same name share predictions; give each build another name",

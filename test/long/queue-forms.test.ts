@@ -1,7 +1,8 @@
-/** A queue on every kind of Redis: with TLS and a login, with Sentinel and a failover, and as a Cluster. */
+/** A queue on a Redis with TLS, and with a login; a Redis that fails. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { Redis } from "ioredis";
 import { messageOf } from "../../src/base/errors.ts";
-import { parseRedisAddress, redisClient } from "../../src/predictions/redis/redis-address.ts";
+import { parseRedisAddress } from "../../src/predictions/redis/redis-address.ts";
 import { RedisLink } from "../../src/predictions/redis/redis-link.ts";
 import { makeCertificates } from "../helpers/certificates.ts";
 import { startCli } from "../helpers/cli.ts";
@@ -9,32 +10,23 @@ import type { Client } from "../helpers/client.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { hold } from "../helpers/hold.ts";
 import { hasRedis, hasRedisTls, startRedis, type TestRedis } from "../helpers/redis.ts";
-import {
-  startCluster,
-  startGuardedSentinel,
-  startSentinel,
-  type TestCluster,
-  type TestSentinel,
-} from "../helpers/redis-groups.ts";
 import { until } from "../helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
 
 describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   const port = freePort();
-  let [store, redis, sentinel, cluster]: [TestStore, TestRedis, TestSentinel, TestCluster] | [] = [];
+  let [store, redis]: [TestStore, TestRedis] | [] = [];
 
   beforeAll(async () => {
-    [store, redis, sentinel, cluster] = await Promise.all([
+    [store, redis] = await Promise.all([
       storeWith("lab", "stage"),
       startRedis("--bind", "127.0.0.1", "--port", String(port)),
-      startSentinel(),
-      startCluster(),
     ]);
   });
 
   afterAll(async () => {
-    await Promise.all([store, redis, sentinel, cluster].map((each) => each?.[Symbol.asyncDispose]()));
+    await Promise.all([store, redis].map((each) => each?.[Symbol.asyncDispose]()));
   });
 
   /** Two replicas: `front` accepts predictions, and `worker` runs them. */
@@ -78,17 +70,6 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await expect(ping(url)).rejects.toThrow(/certificate/);
   });
 
-  test.skipIf(!hasTls)("works with Sentinels that use TLS and their own password", async () => {
-    await using dir = await tempDir();
-    await makeCertificates(dir);
-    await using guarded = await startGuardedSentinel(dir, "p@ss");
-    const files = ["ca=ca.pem", "cert=server.pem", "key=server.key"].map((each) => each.replace("=", `=${dir.path}/`));
-    const url = `${guarded.url}?${files.join("&")}`;
-    expect(`${await ping(`${url}&sentinel_password=p%40ss`)}`).toBe("PONG");
-    await expect(ping(url)).rejects.toThrow();
-    await expect(ping(`${url.replace("rediss", "redis")}&sentinel_password=p%40ss`)).rejects.toThrow();
-  });
-
   test("works with a password, and with a user who may use only its keys", async () => {
     const client = redis?.client;
     await client?.call("acl", "setuser", "sconce", "on", ">p@ss:1", "~sconce:*", "+@all", "-@dangerous", "+info");
@@ -110,55 +91,25 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await server.line("The queue cannot be used")).toContain(`there is no connection to it: ${reason}`);
   });
 
-  test("in a Cluster is on one node", async () => {
-    await using both = await replicas("stage", cluster?.url ?? "");
-    await roundTrip(both.front);
-    const keys = await Promise.all(cluster?.nodes.map(({ client }) => client.keys("sconce:10:{*")) ?? []);
-    expect(keys.filter((each) => each.length > 0)).toHaveLength(1);
-    expect(keys.flat()).toContainEqual(expect.stringMatching(/^sconce:10:\{stage\}:work:stage@sha256:/));
-    await using other = await store?.serve("stage", { queue: cluster?.url, queueName: "elsewhere", role: "front" });
-    const ended = await both.front.client.predict([{ x: 1 }]);
-    expect(await other?.client.read(ended.prediction_id)).toEqual(ended);
-  });
-
-  test("in a Cluster does not send a command again after a broken connection", async () => {
+  test("does not send a command again after a broken connection", async () => {
+    await using own = await startRedis();
     const ready = Promise.withResolvers<void>();
-    const address = parseRedisAddress(cluster?.url ?? "");
+    const address = parseRedisAddress(own.url);
     using link = new RedisLink({ address, use: "commands", onFault: () => {}, onReady: ready.resolve });
     await ready.promise;
     await link.call("rpush", "list", "first");
-    const lengths = await Promise.all(cluster?.nodes.map(({ client }) => client.exists("list").catch(() => 0)) ?? []);
-    const owner = cluster?.nodes[lengths.indexOf(1)]?.client;
-    if (owner === undefined) throw new Error("no node has the list");
-    await owner.client("PAUSE", 60_000, "WRITE");
+    await own.client.client("PAUSE", 60_000, "WRITE");
     const pushed = link.call("rpush", "list", "second").catch(messageOf);
-    await until(async () => /flags=b .*cmd=rpush/.test(`${await owner.client("LIST")}`));
-    await owner.call("client", "kill", "type", "normal", "skipme", "yes");
-    await owner.client("UNPAUSE");
+    await until(async () => /flags=b.*cmd=rpush/.test(`${await own.client.client("LIST")}`));
+    await own.client.call("client", "kill", "type", "normal", "skipme", "yes");
+    await own.client.client("UNPAUSE");
     expect(await pushed).toContain("the queue of the replicas cannot be used");
-    expect(await owner.lrange("list", 0, -1)).toEqual(["first"]);
-  });
-
-  test("whose master is killed refuses requests until a Sentinel has promoted a replica, and loses nothing", async () => {
-    await using both = await replicas("lab", sentinel?.url ?? "");
-    await using gate = hold();
-    const waiting = both.front.client.predict([{ x: 1, before: gate.url("a") }]);
-    await gate.arrived("a");
-    const { prediction_id: id } = await both.front.client.create([{ x: 2, before: gate.url("a") }]);
-    await sentinel?.master.client.wait(1, 0);
-    await sentinel?.master.stop("SIGKILL");
-    expect(await both.front.client.refused([{ x: 1 }])).toMatchObject(unavailable);
-    gate.release("a");
-    expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
-    expect(await both.front.client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 5 }] });
-    expect(await both.front.client.predict([{ x: 3 }])).toMatchObject({ outputs: [{ y: 7 }] });
+    expect(await own.client.lrange("list", 0, -1)).toEqual(["first"]);
   });
 });
 
-const unavailable = { status: 503, type: "urn:sconce:problem:queue_unavailable" };
-
 async function ping(queue: string): Promise<unknown> {
-  const client = redisClient(parseRedisAddress(queue), { retryStrategy: () => null });
+  const client = new Redis({ ...parseRedisAddress(queue), retryStrategy: () => null });
   const failure = Promise.withResolvers<never>();
   client.on("error", failure.reject);
   try {

@@ -2,7 +2,7 @@
  * The keys of a queue in Redis. A node is a front of a replica, and a worker is a node that runs predictions. A worker claims a prediction for the time of
  * a lease, and renews the lease. After the lease, another worker may claim the prediction.
  *
- * All keys of a model's repository are in one slot of a Cluster:
+ * The keys of a model's repository:
  *
  * - `p:ID`: a hash of a prediction: the fields of `RECORD_FIELDS`, and `webhook`. `ended` is the record of an ended prediction. If the outputs are large,
  *   `members` has them, of `large` bytes. An unfinished prediction also has `queue`, `entry` (of `work`), `bytes`, `deadline`, `fronts` (nodes whose clients

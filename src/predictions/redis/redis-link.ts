@@ -1,10 +1,10 @@
 /** A connection to Redis. Every failure becomes a SconceError `queue_unavailable`. */
 import { createHash } from "node:crypto";
-import { Cluster, Command, type Redis, ReplyError } from "ioredis";
+import { Command, Redis, ReplyError } from "ioredis";
 import { Gate } from "../../base/collections/gate.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import type { QueueFault } from "../../base/labels.ts";
-import { type RedisAddress, redisClient } from "./redis-address.ts";
+import type { RedisAddress } from "./redis-address.ts";
 
 /** Time limit of a small command in milliseconds, so that clients soon get an error when Redis is unavailable. */
 const COMMAND_MS = 1500;
@@ -52,7 +52,7 @@ class NotSent extends Error {
 }
 
 export class RedisLink implements Disposable {
-  readonly #client: Redis | Cluster;
+  readonly #client: Redis;
   readonly #use: LinkUse;
   readonly #onFault: RedisLinkOptions["onFault"];
   readonly #gate = new Gate(1);
@@ -63,16 +63,16 @@ export class RedisLink implements Disposable {
   constructor({ address, use, onFault, onReady }: RedisLinkOptions) {
     this.#use = use;
     this.#onFault = onFault;
-    this.#client = redisClient(address, {
+    this.#client = new Redis({
+      ...address,
       // A failed command throws at once, and is not sent again.
       enableOfflineQueue: false,
       maxRetriesPerRequest: 0,
       autoResendUnfulfilledCommands: false,
       retryStrategy: (times) => Math.min(500, 50 * times),
-      // Connects again after a failover, because the old master accepts no writes.
+      // A replica accepts no writes: after a failover, the address leads to the new master.
       reconnectOnError: ({ message }) => message.includes("READONLY"),
       connectTimeout: COMMAND_MS,
-      sentinelCommandTimeout: COMMAND_MS,
       // A connection is replaced when it is silent for longer than an answer may take. Large values are silent while they are sent.
       socketTimeout: use === "large" ? undefined : MARGIN_MS + (use === "blocking" ? BLOCK_MS : COMMAND_MS),
       protocol: 2,
@@ -141,16 +141,11 @@ export class RedisLink implements Disposable {
     // NOGROUP means that a new queue has no consumer group yet, so nothing has failed.
     if (this.#isInUse && !message.startsWith("NOGROUP")) this.#onFault(faultOf(message), messageOf(cause));
     // On the old connection, the next command would wait for the rest of the large command.
-    if (this.#use === "large" && faultOf(message) === "timeout") this.#reconnect();
+    // Closes the connection with all unsent data. ioredis connects again at once.
+    if (this.#use === "large" && faultOf(message) === "timeout") this.#client.stream?.destroy();
     return new SconceError("queue_unavailable", "the queue of the replicas cannot be used now; try again later", {
       cause,
     });
-  }
-
-  /** Closes the connections with all unsent data. ioredis connects again at once. */
-  #reconnect(): void {
-    const nodes = this.#client instanceof Cluster ? this.#client.nodes() : [this.#client];
-    for (const { stream } of nodes) stream?.destroy();
   }
 }
 
@@ -174,7 +169,7 @@ function faultOf(message: string): QueueFault {
   if (/READONLY/.test(message)) return "readonly";
   if (/OOM|MISCONF/.test(message)) return "full";
   if (/timed? ?out/i.test(message)) return "timeout";
-  if (/clos|writ|connect|ECONN|EPIPE|max retries|CLUSTERDOWN|LOADING|MASTERDOWN/i.test(message)) return "away";
+  if (/clos|writ|connect|ECONN|EPIPE|max retries|LOADING|MASTERDOWN/i.test(message)) return "away";
   return "other";
 }
 
