@@ -190,22 +190,6 @@ test("a request that would wait too long is refused at once with a time to retry
 });
 
 describe("ended predictions", () => {
-  test("are retained up to a number, the newest first", async () => {
-    await using server = await store.serve("lab", { retainCount: 2 });
-    const ids: string[] = [];
-    for (let x = 0; x < 3; x++) ids.push((await server.client.predict([{ x }])).prediction_id);
-    const statuses = await Promise.all(ids.map(async (id) => (await server.client.fetch(`/predictions/${id}`)).status));
-    expect(statuses).toEqual([404, 200, 200]);
-    expect(await server.client.metric("sconce_retained_predictions")).toBe(2);
-  });
-
-  test("are not retained if the operator sets 0; waiting clients get the answer nevertheless", async () => {
-    await using server = await store.serve("lab", { retainCount: 0 });
-    const body = await server.client.predict([{ x: 1 }]);
-    expect(body.outputs?.[0]?.y).toBe(3);
-    expect((await server.client.fetch(`/predictions/${body.prediction_id}`)).status).toBe(404);
-  });
-
   test("are retained for a time", async () => {
     await using server = await store.serve("lab", { retainAge: 0.05 });
     const { prediction_id: id } = await server.client.predict([{ x: 1 }]);
@@ -213,11 +197,13 @@ describe("ended predictions", () => {
     expect((await server.client.fetch(`/predictions/${id}`)).status).toBe(404);
   });
 
-  test("that have not ended are always retained", async () => {
+  test("that have not ended are always retained, and clients that wait get the others", async () => {
     await using gate = hold();
-    await using server = await store.serve("lab", { retainCount: 1, retainAge: 0 });
+    await using server = await store.serve("lab", { retainAge: 0 });
     const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
-    for (let x = 0; x < 5; x++) await server.client.predict([{ x }]);
+    const ended = await server.client.predict([{ x: 1 }]);
+    expect(ended.outputs?.[0]?.y).toBe(3);
+    expect((await server.client.fetch(`/predictions/${ended.prediction_id}`)).status).toBe(404);
     expect((await server.client.read(id)).status).toBe("pending");
     gate.release("a");
   });

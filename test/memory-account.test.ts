@@ -139,7 +139,7 @@ describe("pictures", () => {
 });
 
 describe("results", () => {
-  const keepAll = { maxCount: 100, maxAgeMs: Infinity, maxBytes: 1e9 };
+  const keepAll = { maxAgeMs: Infinity, maxBytes: 1e9 };
   const record = (id: string): EndedRecord => ({
     id,
     kind: "prediction",

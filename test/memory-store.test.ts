@@ -27,7 +27,7 @@ describe("an ended prediction is evicted", () => {
   });
 
   test("when later predictions exceed the bytes, counted with their overhead", () => {
-    const { store } = storeWith({ maxCount: Infinity, maxBytes: 100_000 });
+    const { store } = storeWith({ maxBytes: 100_000 });
     for (let i = 0; i < 1000; i++) store.finish(endOf(`${i}`));
     expect(store.retained.count).toBeGreaterThan(100);
     expect(store.retained.count).toBeLessThan(100_000 / 700);
@@ -44,7 +44,7 @@ describe("the store", () => {
   });
 
   test("counts a result's bytes in UTF-8, with its logs, until it is evicted", () => {
-    const { store } = storeWith({ maxCount: 1 });
+    const { store } = storeWith({ maxBytes: 6000 });
     const outcome = { status: "success", members: `"outputs":["${"語".repeat(1000)}"]` } as const;
     store.finish(endOf("1", { outcome, logs: "é".repeat(1000) }));
     expect(store.retained.bytes).toBeGreaterThan(5000);

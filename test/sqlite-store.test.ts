@@ -204,7 +204,7 @@ describe("the origin of a prediction", () => {
 describe("the outcome of a client that waited", () => {
   test("stays in memory within the limits of retention, and is in no file", async () => {
     await using dir = await tempDir();
-    const store = await open(dir, { retention: { ...keepAll, maxCount: 2 } });
+    const store = await open(dir, { retention: { ...keepAll, maxBytes: 102_000 } });
     const records = [endOf("a1"), endOf("a2"), largeEndOf("a3", 100_000)];
     for (const record of records) store.finish(record, false);
     const found = await Promise.all(records.map(({ id }) => store.read(id)));

@@ -145,7 +145,7 @@ describe("an id that is used again after its prediction has expired", () => {
       isTold.resolve(data.outputs);
       return new Response();
     });
-    await using forgetful = await store.serve("lab", { ...signing, retainCount: 1 });
+    await using forgetful = await store.serve("lab", { ...signing, retainBytes: 1 });
     const { client } = forgetful;
     await client.put("an-id-that-is-taken-again", [{ x: 1 }], told(to.url("/earlier")));
     await to.until(1);

@@ -71,7 +71,6 @@ export async function openStore(
   options: Pick<SqliteOptions, "memory" | "server" | "signal"> = {},
 ): Promise<Store> {
   const retention: RetentionLimits = {
-    maxCount: config.retainCount ?? Infinity,
     maxAgeMs: config.retainAge * 1000,
     maxBytes: config.retainBytes,
   };

@@ -3,8 +3,6 @@
 export interface RetentionOptions {
   /** Seconds that a finished prediction stays readable. */
   readonly retainAge: number;
-  /** Maximum finished predictions that stay readable; undefined: only their bytes and age are limited. */
-  readonly retainCount?: number | undefined;
   readonly retainBytes: number;
 }
 

@@ -5,7 +5,6 @@
  */
 
 export interface RetentionLimits {
-  readonly maxCount: number;
   /** Maximum age in milliseconds of a monotonic clock. */
   readonly maxAgeMs: number;
   /** Maximum bytes of all results. The newest result stays even if it is larger. */
@@ -20,8 +19,8 @@ export const RECORD_BYTES = 704;
  * @param retained.ageMs milliseconds since the end of the oldest
  */
 export function isOverLimits(
-  { maxCount, maxAgeMs, maxBytes }: RetentionLimits,
+  { maxAgeMs, maxBytes }: RetentionLimits,
   { count, bytes, ageMs }: { readonly count: number; readonly bytes: number; readonly ageMs: number },
 ): boolean {
-  return count > maxCount || (bytes > maxBytes && count > 1) || ageMs > maxAgeMs;
+  return (bytes > maxBytes && count > 1) || ageMs > maxAgeMs;
 }

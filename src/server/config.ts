@@ -65,9 +65,4 @@ export const fixedLimits = {
   maxLogBytes: 2 ** 20,
 };
 
-interface FixedLimits extends Readonly<typeof fixedLimits> {
-  /** Maximum finished predictions that stay readable. Default: only their bytes and age are limited. */
-  readonly retainCount?: number | undefined;
-}
-
-export type ServeConfig = OptionValues<typeof serveOptions> & FixedLimits;
+export type ServeConfig = OptionValues<typeof serveOptions> & Readonly<typeof fixedLimits>;

@@ -3,7 +3,7 @@ import type { EndedRecord, PredictionRecord } from "../../src/predictions/record
 import type { PredictionRequest } from "../../src/predictions/request.ts";
 import type { RetentionLimits } from "../../src/predictions/retention.ts";
 
-export const keepAll: RetentionLimits = { maxCount: 100_000, maxAgeMs: 3_600_000, maxBytes: 1e9 };
+export const keepAll: RetentionLimits = { maxAgeMs: 3_600_000, maxBytes: 1e9 };
 
 type StoredRequest = PredictionRequest & { readonly body: string | Uint8Array<ArrayBuffer> };
 
