@@ -52,7 +52,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports: "base author machine .",
     doors: `
       code/bundle code/load executable/contents executable/executable executable/sources
-      image/image image/image-config image/layout image/program model-source registry/pull
+      image/image image/layout image/program model-source registry/pull
       registry/push registry/registry registry/remote-reference store/manifest store/packaged-model
       store/reference store/store store/verification`,
     maxLines: 4820,

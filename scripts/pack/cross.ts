@@ -1,7 +1,7 @@
 /** Compiles for another processor architecture with Debian's cross compiler. */
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { type Architecture, architectures, pixelsName } from "../../src/base/platform-package.ts";
+import { type Architecture, architectures, bunPackage, pixelsName } from "../../src/base/platform-package.ts";
 import { madeOnce } from "../../src/machine/files/made-once.ts";
 import { defaultTorch, libtorchBuild, minorOf } from "../../src/machine/libtorch/libtorch-build.ts";
 import { addonName } from "../../src/machine/libtorch/pack.ts";
@@ -59,7 +59,7 @@ async function librariesOf(torch: string): Promise<LibraryFile[]> {
 
 /** Bun of this version for another architecture, from npm. */
 async function bunFor(arch: Architecture): Promise<string> {
-  const name = `@oven/bun-linux-${arch === "arm64" ? "aarch64" : arch}`;
+  const name = bunPackage(arch);
   const folder = join(state, "pack", `bun-${Bun.version}-${arch}`);
   await madeOnce(folder, async (temporary) => {
     await Bun.write(join(temporary, "package.json"), "{}");

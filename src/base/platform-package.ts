@@ -10,6 +10,11 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 export const architectures = { x64: "x86_64", arm64: "aarch64" } as const;
 export type Architecture = keyof typeof architectures;
 
+/** The name of an architecture in OCI images and in Debian. */
+export function ociArchitecture(arch: Architecture): "amd64" | "arm64" {
+  return arch === "x64" ? "amd64" : arch;
+}
+
 export function isArchitecture(name: string): name is Architecture {
   return Object.hasOwn(architectures, name);
 }
@@ -33,6 +38,11 @@ export function platformPackage(arch = thisArchitecture()): string {
 /** The package with libtorch for CPUs: its libraries in `lib/`, its version in `build-version`. */
 export function libtorchPackage(arch = thisArchitecture()): string {
   return `@sconce/libtorch-linux-${arch}`;
+}
+
+/** Bun's package for a platform: the program `bin/bun`. */
+export function bunPackage(arch: Architecture): string {
+  return `@oven/bun-linux-${arch === "arm64" ? "aarch64" : arch}`;
 }
 
 /** The folder of an installed package; undefined without it. */

@@ -3,6 +3,8 @@ import { expect } from "bun:test";
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { thisArchitecture } from "../../src/base/platform-package.ts";
+import { loaders } from "../../src/machine/libtorch/linked-libraries.ts";
 import { libraryFiles } from "../../src/package/executable/library-files.ts";
 import { packLibraries } from "../../src/package/executable/library-pack.ts";
 import { type CliResult, cli, clientOf, follow, type RunningCli } from "./cli.ts";
@@ -82,7 +84,7 @@ export async function systemLibraries(): Promise<Record<string, string>> {
   const found = [...list.matchAll(/^\t(\S+) \(([^)]*)\) => (\S+)$/gm)].filter(
     ([, , kind = "", path = ""]) => kind.includes(wanted) && names.some((name) => name.test(path)),
   );
-  const loader = process.arch === "arm64" ? "/lib/ld-linux-aarch64.so.1" : "/lib64/ld-linux-x86-64.so.2";
+  const loader = loaders[thisArchitecture()];
   return Object.fromEntries([...found.map(([, , , path = ""]) => [path, path]), [loader, loader]]);
 }
 

@@ -2,6 +2,8 @@
 import { readFileSync } from "node:fs";
 import { realpath } from "node:fs/promises";
 import { z } from "zod";
+import { thisArchitecture } from "../../src/base/platform-package.ts";
+import type { ImageProgram } from "../../src/package/image/contents.ts";
 import { type ImageOptions, type WrittenImage, writeImage } from "../../src/package/image/image.ts";
 import { imagePlatform } from "../../src/package/image/image-config.ts";
 import { openImages } from "../../src/package/image/layout.ts";
@@ -11,20 +13,25 @@ import { IndexFile } from "../../src/package/store/index-file.ts";
 import { annotations } from "../../src/package/store/manifest.ts";
 import { ModelStore } from "../../src/package/store/store.ts";
 
-export const platform = imagePlatform();
+export const platform = imagePlatform(thisArchitecture());
 
-/** Writes an image with a model of a store, `/usr/bin/true` as its program, and a small library. */
+/** A system program of this machine, with a small library. */
+export async function smallProgram(name = "true"): Promise<ImageProgram> {
+  const executable = await realpath(Bun.which(name) ?? "");
+  const [library] = await runtimeLibraries([{ name, path: executable }]);
+  const libraries = [{ name: "libsmall.so", path: library?.source ?? "" }];
+  return { arch: thisArchitecture(), executable, libraries };
+}
+
+/** Writes an image with a model of a store and a small program. */
 export async function smallImage(
   folder: string,
   { home, reference, ...change }: { home: string; reference: string } & Partial<Omit<ImageOptions, "model" | "home">>,
 ): Promise<WrittenImage> {
-  const executable = await realpath(Bun.which("true") ?? "");
-  const [library] = await runtimeLibraries([{ name: "true", path: executable }]);
   return writeImage(openImages(folder), {
     model: await new ModelStore(home).resolve(reference),
     home,
-    program: { executable, libraries: [{ name: "libsmall.so", path: library?.source ?? "" }] },
-    platform,
+    programs: [await smallProgram()],
     name: reference,
     ...change,
   });

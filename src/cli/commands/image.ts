@@ -3,9 +3,9 @@ import { z } from "zod";
 import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
 import { folderPath, openOption } from "../../base/option.ts";
+import { type Architecture, thisArchitecture } from "../../base/platform-package.ts";
 import { Progress } from "../../base/progress.ts";
 import { type WrittenImage, writeImage } from "../../package/image/image.ts";
-import { imagePlatform } from "../../package/image/image-config.ts";
 import { openImages } from "../../package/image/layout.ts";
 import { makeProgram } from "../../package/image/program.ts";
 import { modelStore } from "../../package/model-source.ts";
@@ -21,7 +21,7 @@ const refName = new RegExp(`^${component}(?:/${component})*$`);
 const allowed = "letters and digits with single '-', '.', '_', ':', '@', '+' or '/' between them";
 
 export const image = command({
-  details: `The command needs no container engine, and prints the image's name for skopeo and podman. The image has three layers: this machine's C and C++ runtime; libtorch and the server; the model. Images in one DIR share equal layers, so a new version of a model adds only the layer of the model. The container listens on port 3000 as an unprivileged user, has no shell, and accepts the options of serve.
+  details: `The command needs no container engine, and prints the image's name for skopeo and podman. The image has three layers: the C and C++ runtime; libtorch and the server; the model. An image of several platforms is an index with an image for each. Another platform than this machine's needs its npm packages and Debian's cross runtime: messages name what is missing. Images in one DIR share equal layers, so a new version of a model adds only the layer of the model. The container listens on port 3000 as an unprivileged user, has no shell, and accepts the options of serve.
 
 Images are reproducible: the bytes depend only on the model, this version of sconce and this machine's libraries. All times are 1970.`,
   example: `sconce image digits:v1 -o images
@@ -32,6 +32,17 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
       alias: "o",
       variable: "SCONCE_IMAGE_OUTPUT",
       ...folderPath,
+    }),
+    platform: openOption<readonly Architecture[]>({
+      description: "Platforms of the image: linux/amd64, linux/arm64, or both with a comma between them",
+      valueHint: "list",
+      variable: "SCONCE_IMAGE_PLATFORM",
+      described: "this machine's",
+      parse: z
+        .string()
+        .transform((text) => [...new Set(text.split(","))])
+        .pipe(z.array(z.enum(["linux/amd64", "linux/arm64"], "must be linux/amd64, linux/arm64, or both")))
+        .transform((names) => names.map((name) => (name === "linux/amd64" ? "x64" : "arm64"))),
     }),
     tag: openOption<string>({
       description: "The image's name in the layout",
@@ -46,7 +57,7 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
   async run({ options, positionals: [reference] }) {
     const folder = options.output;
     if (folder === undefined) throw usage("missing --output DIR, the folder of the image layout");
-    const platform = imagePlatform();
+    const platforms = options.platform ?? [thisArchitecture()];
     const model = await storedModel(modelStore, reference);
     const store = new ModelStore(model.home);
     const name = options.tag ?? model.reference;
@@ -61,17 +72,17 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
         onProgress: ({ title, ...step }) => progress.update({ title: title ?? "the model", ...step }),
       });
       await modelStore.prepareLibraries();
-      const program = await makeProgram(workspace.path);
+      const programs = [];
+      for (const arch of platforms) programs.push(await makeProgram(workspace.path, arch));
       const written = await writeImage(layout, {
         model,
         home: store.home,
-        program,
-        platform,
+        programs,
         name,
         onProgress: (step) => progress.update(step),
       });
       progress.end();
-      tell(written, `${folder}:${name}`, name);
+      tell(written, { at: `${folder}:${name}`, name, all: programs.length > 1 ? " --all" : "" });
     } finally {
       progress.end();
     }
@@ -79,7 +90,7 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
 });
 
 /** Prints layers and next steps to standard error. Standard output has only the image's name, for other tools. */
-function tell(written: WrittenImage, at: string, name: string): void {
+function tell(written: WrittenImage, { at, name, all }: { at: string; name: string; all: string }): void {
   const rows = written.layers.map(({ title, digest, size, isShared }) => [
     title,
     digest.slice("sha256:".length, "sha256:".length + 12),
@@ -90,7 +101,7 @@ function tell(written: WrittenImage, at: string, name: string): void {
 
 Wrote ${written.digest}. To a registry, to Docker, to Podman:
 
-  skopeo copy oci:${at} docker://${hostOf(name) === undefined ? "registry.example.com/" : ""}${name}
+  skopeo copy${all} oci:${at} docker://${hostOf(name) === undefined ? "registry.example.com/" : ""}${name}
   skopeo copy oci:${at} docker-daemon:${name}
   podman pull oci:${at}
 `);

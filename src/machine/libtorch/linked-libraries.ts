@@ -1,9 +1,10 @@
 /** Finds the libraries that a file needs, by asking the dynamic linker. */
 import { basename } from "node:path";
 import { messageOf, SconceError } from "../../base/errors.ts";
+import { thisArchitecture } from "../../base/platform-package.ts";
 
 /** The path of glibc's loader, fixed by the platform ABI. */
-const loader = process.arch === "arm64" ? "/lib/ld-linux-aarch64.so.1" : "/lib64/ld-linux-x86-64.so.2";
+export const loaders = { x64: "/lib64/ld-linux-x86-64.so.2", arm64: "/lib/ld-linux-aarch64.so.1" } as const;
 
 export interface Linked {
   /** The library's soname. */
@@ -22,6 +23,7 @@ export interface Linked {
 export async function linkedTo(file: string, folder = ""): Promise<Linked[]> {
   // Removes the shell's LD_PRELOAD, which would add libraries that other machines do not have.
   const { LD_PRELOAD: _, ...env } = process.env;
+  const loader = loaders[thisArchitecture()];
   let text: string;
   try {
     const child = Bun.spawn([loader, file], {

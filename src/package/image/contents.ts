@@ -1,5 +1,6 @@
 /** Lists the files of a model's container image: for each layer, a function that returns tar entries. */
 import { basename } from "node:path";
+import type { Architecture } from "../../base/platform-package.ts";
 import { Blobs } from "../store/blobs.ts";
 import { annotations, mediaTypes, ociLayout } from "../store/manifest.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
@@ -9,6 +10,7 @@ import type { TarEntry } from "./tar.ts";
 
 /** The server's executable, and the libraries that it loads from the folder `lib` beside it. */
 export interface ImageProgram {
+  readonly arch: Architecture;
   readonly executable: string;
   readonly libraries: readonly { readonly name: string; readonly path: string }[];
 }

@@ -1,5 +1,5 @@
 /** The OCI config of a container image, and its platform. */
-import { SconceError } from "../../base/errors.ts";
+import { type Architecture, ociArchitecture } from "../../base/platform-package.ts";
 import { annotations } from "../store/manifest.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { generatedTag } from "../store/reference.ts";
@@ -11,17 +11,9 @@ export interface Platform {
   readonly architecture: "amd64" | "arm64";
 }
 
-/**
- * The platform of this machine, whose libraries are copied into the image.
- * @throws SconceError `usage` when it is not Linux on x64 or arm64
- */
-export function imagePlatform(os: string = process.platform, arch: string = process.arch): Platform {
-  const architecture = arch === "x64" ? "amd64" : arch === "arm64" ? "arm64" : undefined;
-  if (os === "linux" && architecture !== undefined) return { os: "linux", architecture };
-  throw new SconceError(
-    "usage",
-    `an image takes the libraries of the machine that writes it, which is ${os} ${arch}; expected linux x64 or linux arm64: write it there, or in a container`,
-  );
+/** The platform of an architecture. */
+export function imagePlatform(arch: Architecture): Platform {
+  return { os: "linux", architecture: ociArchitecture(arch) };
 }
 
 export interface ImageConfigOptions {

@@ -5,16 +5,16 @@ import type { Layout } from "../store/layout.ts";
 import { mediaTypes } from "../store/manifest.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { type ImageProgram, modelEntries, programEntries, runtimeEntries } from "./contents.ts";
-import { imageConfig, imageLabels, type Platform } from "./image-config.ts";
+import { imageConfig, imageLabels, imagePlatform } from "./image-config.ts";
 import { type LayerFiles, type LayerOptions, stageLayer } from "./layer.ts";
-import { runtimeLibraries } from "./runtime-libraries.ts";
+import { foreignRuntimeLibraries, runtimeLibraries } from "./runtime-libraries.ts";
 
 export interface ImageOptions extends LayerOptions {
   readonly model: PackagedModel;
   /** Folder of the store that contains the model. */
   readonly home: string;
-  readonly program: ImageProgram;
-  readonly platform: Platform;
+  /** The program for each platform of the image. */
+  readonly programs: readonly ImageProgram[];
   /** Name of the image in the OCI layout's index.json. */
   readonly name: string;
 }
@@ -37,12 +37,12 @@ const layerType = "application/vnd.oci.image.layer.v1.tar+gzip";
 const configType = "application/vnd.oci.image.config.v1+json";
 
 /**
- * Adds the image to the layout, or replaces the image with the same name. Equal options
- * give equal bytes. Safe against kills at any moment and against concurrent runs.
+ * Adds the image to the layout, or replaces the image with the same name. The image of several platforms is an index
+ * of images. Equal options give equal bytes. Safe against kills at any moment and against concurrent runs.
  * @throws SconceError `image_invalid` when a file is missing or changes while it is read
  */
 export async function writeImage(layout: Layout, options: ImageOptions): Promise<WrittenImage> {
-  const { model, platform, name } = options;
+  const { model, programs, name } = options;
   using workspace = layout.openWorkspace();
   const staged: StagedBlob[] = [];
   const stageJson = async (content: unknown, mediaType: string) => {
@@ -51,28 +51,40 @@ export async function writeImage(layout: Layout, options: ImageOptions): Promise
     staged.push(blob);
     return { mediaType, digest: blob.digest, size: blob.size };
   };
-  const layers: (WrittenLayer & { readonly diffId: string })[] = [];
-  for (const files of await layersOf(options)) {
-    const blob = await stageLayer(files, workspace.path, options);
-    staged.push(blob);
-    const { digest, size, diffId } = blob;
-    layers.push({ title: files.title, digest, size, diffId, isShared: layout.blobs.has(blob) });
+  const written: WrittenLayer[] = [];
+  const manifests = [];
+  for (const program of programs) {
+    const platform = imagePlatform(program.arch);
+    const layers: (WrittenLayer & { readonly diffId: string })[] = [];
+    for (const files of await layersOf(options, program)) {
+      const blob = await stageLayer(files, workspace.path, options);
+      const isShared = layout.blobs.has(blob) || staged.some(({ digest }) => digest === blob.digest);
+      staged.push(blob);
+      const { digest, size, diffId } = blob;
+      layers.push({ title: files.title, digest, size, diffId, isShared });
+    }
+    const config = await stageJson(imageConfig({ model, platform, layers }), configType);
+    const content = {
+      schemaVersion: 2,
+      mediaType: mediaTypes.manifest,
+      config,
+      layers: layers.map(({ digest, size }) => ({ mediaType: layerType, digest, size })),
+      annotations: imageLabels(model),
+    };
+    manifests.push({ ...(await stageJson(content, mediaTypes.manifest)), platform: { ...platform } });
+    written.push(...layers);
   }
-  const config = await stageJson(imageConfig({ model, platform, layers }), configType);
-  const content = {
-    schemaVersion: 2,
-    mediaType: mediaTypes.manifest,
-    config,
-    layers: layers.map(({ digest, size }) => ({ mediaType: layerType, digest, size })),
-    annotations: imageLabels(model),
-  };
-  const manifest = await stageJson(content, mediaTypes.manifest);
+  const [only] = manifests;
+  const image =
+    only !== undefined && manifests.length === 1
+      ? only
+      : await stageJson({ schemaVersion: 2, mediaType: mediaTypes.index, manifests }, mediaTypes.index);
   const isWritten = layout.commit({
     blobs: staged,
-    change: (index) => index.point(name, { ...manifest, platform: { ...platform } }),
+    change: (index) => index.point(name, image),
     collects: true,
   });
-  if (isWritten) return { digest: manifest.digest, layers };
+  if (isWritten) return { digest: image.digest, layers: written };
   throw new SconceError(
     "image_invalid",
     `a blob of ${name} was removed from ${layout.home} by another process; write the image again`,
@@ -83,10 +95,12 @@ export async function writeImage(layout: Layout, options: ImageOptions): Promise
  * The layers, the lowest first. Runtime libraries and server come before the model, so that images
  * of different models share them.
  */
-async function layersOf({ model, home, program }: ImageOptions): Promise<LayerFiles[]> {
+async function layersOf({ model, home }: ImageOptions, program: ImageProgram): Promise<LayerFiles[]> {
   const files = [{ name: "", path: program.executable }, ...program.libraries];
+  const isOwn = program.arch === process.arch;
+  const runtime = isOwn ? await runtimeLibraries(files) : foreignRuntimeLibraries(program.arch);
   return [
-    { title: "runtime libraries", entries: runtimeEntries(await runtimeLibraries(files)) },
+    { title: "runtime libraries", entries: runtimeEntries(runtime) },
     { title: "libtorch and server", entries: programEntries(program) },
     { title: "model", entries: modelEntries(model, home) },
   ];

@@ -1,8 +1,10 @@
 /** Finds the system libraries that a container image needs: glibc with its loader, and the C++ runtime. */
-import { existsSync, realpathSync } from "node:fs";
+import { existsSync, readdirSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { SconceError } from "../../base/errors.ts";
-import { linkedTo } from "../../machine/libtorch/linked-libraries.ts";
+import { type Architecture, architectures, ociArchitecture } from "../../base/platform-package.ts";
+import { linkedTo, loaders } from "../../machine/libtorch/linked-libraries.ts";
+import { systemLibraries } from "../executable/library-files.ts";
 
 export interface RuntimeLibrary {
   /** Absolute path of the library in the container. */
@@ -53,4 +55,27 @@ export async function runtimeLibraries(
     ...[...loaders].map((path) => ({ path, source: realpathSync(path) })),
     ...[...found].map(([name, path]) => ({ path: join(folder, name), source: realpathSync(path) })),
   ].sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+/**
+ * Finds glibc and the C++ runtime for another architecture, in Debian's packages for cross compilers.
+ * @throws SconceError `image_invalid` without them
+ */
+export function foreignRuntimeLibraries(arch: Architecture): RuntimeLibrary[] {
+  const machine = `${architectures[arch]}-linux-gnu`;
+  const folder = `/usr/${machine}/lib`;
+  const isNeeded = (name: string) =>
+    nameServices.includes(name) || (systemLibraries.test(name) && /\.so\.\d+$/.test(name));
+  const names = existsSync(folder) ? readdirSync(folder).filter(isNeeded).sort() : [];
+  if (!names.includes("libstdc++.so.6")) {
+    const architecture = ociArchitecture(arch);
+    throw new SconceError(
+      "image_invalid",
+      `${folder} has no C and C++ runtime for linux/${architecture}: apt install libc6-${architecture}-cross libstdc++6-${architecture}-cross`,
+    );
+  }
+  return names.map((name) => {
+    const path = name.startsWith("ld-linux") ? loaders[arch] : `/lib/${machine}/${name}`;
+    return { path, source: realpathSync(join(folder, name)) };
+  });
 }
