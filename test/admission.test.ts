@@ -9,7 +9,7 @@ const limits = { maxQueuedItems: 100, maxQueuedBytes: 1000 };
 function fill(admission: Admission, bytes = 0): number {
   for (let count = 0; ; count++) {
     try {
-      admission.check({ items: 1, bytes, timeLimitMs: 1000, waitMs: 0 });
+      admission.check({ bytes, waitMs: 0 }, 1, 1000);
     } catch {
       return count;
     }

@@ -7,7 +7,7 @@ import { type Charge, memoryFull } from "../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import { boundaryOf, inputsOfForm } from "./form-body.ts";
 import { ProblemError } from "./problem.ts";
-import { incomplete, type Upload, type Uploads } from "./uploads.ts";
+import type { Upload, Uploads } from "./uploads.ts";
 
 /** The format of `DecompressionStream` for each Content-Encoding. */
 const formats: ReadonlyMap<string, Bun.CompressionFormat> = new Map([
@@ -57,16 +57,15 @@ export function readBody(
   return boundary === undefined ? readJson(request, limits) : readForm(request, limits, { boundary, decoder });
 }
 
-async function readJson(request: Request, limits: BodyLimits): Promise<ReadBody> {
-  const { chunks, bytes, charge } = await receive(request, limits);
-  if (!(chunks instanceof Uint8Array)) return { body: chunks, bytes, charge };
-  try {
-    // utf8() refuses invalid UTF-8. `request.text()` would replace it by U+FFFD.
-    return { body: bytes > TURN_BYTES ? [chunks] : utf8(chunks), bytes, charge };
-  } catch (error) {
-    charge[Symbol.dispose]();
-    throw error;
-  }
+/** Reads JSON. A small body of known length costs one promise less. */
+function readJson(request: Request, limits: BodyLimits): Promise<ReadBody> {
+  const known = knownOf(request.headers, limits);
+  return known.isSmall ? readSmall(request, limits, known, jsonOf) : readLarge(request, limits, known);
+}
+
+/** utf8() refuses invalid UTF-8. `request.text()` would replace it by U+FFFD. */
+function jsonOf(bytes: Uint8Array<ArrayBuffer>): Body {
+  return bytes.length > TURN_BYTES ? [bytes] : utf8(bytes);
 }
 
 async function readForm(
@@ -74,9 +73,8 @@ async function readForm(
   limits: BodyLimits,
   { boundary, decoder }: { readonly boundary: string; readonly decoder: Pick<InputDecoder, "expected"> | undefined },
 ): Promise<ReadBody> {
-  const { chunks, bytes, charge } = await receive(request, limits);
+  const { body: parts, bytes, charge } = await receive(request, limits);
   try {
-    const parts = chunks instanceof Uint8Array ? [chunks] : chunks;
     const body = await inputsOfForm(parts, boundary, decoder?.expected ?? anything);
     const jsonBytes = typeof body === "string" ? body.length : body.reduce((sum, { length }) => sum + length, 0);
     charge.mustGrow(HELD_PER_BYTE * Math.max(0, jsonBytes - bytes));
@@ -89,26 +87,36 @@ async function readForm(
 
 /** Reads a body of any media type, without converting forms. @throws ProblemError 400, 408, 413 or 415; SconceError `queue_full` */
 export async function readBytes(request: Request, limits: BodyLimits): Promise<ReadBytes> {
-  const { chunks, bytes, charge } = await receive(request, limits);
-  const body = chunks instanceof Uint8Array ? chunks : Bun.concatArrayBuffers(chunks, Infinity, true);
+  const { body: chunks, bytes, charge } = await receive(request, limits);
+  const [only, ...others] = chunks;
+  const body = only !== undefined && others.length === 0 ? only : Bun.concatArrayBuffers(chunks, Infinity, true);
   return { body, bytes, charge };
 }
 
-interface Received extends Omit<ReadBody, "body"> {
-  /** A small body of known length is one array. Any other body is a list of chunks. */
-  readonly chunks: Uint8Array<ArrayBuffer> | Uint8Array<ArrayBuffer>[];
+interface Received<T> {
+  readonly body: T;
+  readonly bytes: number;
+  readonly charge: Charge;
 }
 
-function receive(request: Request, limits: BodyLimits): Promise<Received> {
-  const format = formatOf(request.headers.get("content-encoding"));
-  const announced = announcedBytes(request.headers);
+/** The facts about a body that its headers tell. Its memory is charged. */
+interface Known {
+  readonly charge: Charge;
+  /** The compression. */
+  readonly format: Bun.CompressionFormat | undefined;
+  /** Bytes of the body; undefined for a chunked or compressed body. */
+  readonly length: number | undefined;
+  readonly isSmall: boolean;
+}
+
+function knownOf(headers: Headers, limits: BodyLimits): Known {
+  const format = formatOf(headers.get("content-encoding"));
+  const announced = announcedBytes(headers);
   if (announced !== undefined) checkSize(announced, limits);
   // A compressed body's Content-Length is the compressed length. The decompressed length is unknown.
   const length = format === undefined ? announced : undefined;
   const charge = limits.memory.take("bodies", HELD_PER_BYTE * (length ?? 0)) ?? chargeWithRoom(limits, length ?? 0);
-  return length !== undefined && length <= LARGE_BYTES
-    ? receiveSmall(request, limits, charge, length)
-    : receiveChunks(request, limits, { charge, format, isCharged: length !== undefined });
+  return { charge, format, length, isSmall: length !== undefined && length <= LARGE_BYTES };
 }
 
 /** Drops slow uploads until the account has room for a body. */
@@ -118,38 +126,47 @@ function chargeWithRoom({ memory, uploads }: BodyLimits, length: number): Charge
   return charge;
 }
 
-async function receiveSmall(
+/** Reads a body of known length. @param made makes the result of the bytes */
+async function readSmall<T>(
   request: Request,
   { uploads }: BodyLimits,
-  charge: Charge,
-  bytes: number,
-): Promise<Received> {
-  const upload = uploads.begin(charge, bytes);
+  { charge, length = 0 }: Known,
+  made: (bytes: Uint8Array<ArrayBuffer>) => T,
+): Promise<Received<T>> {
+  const upload = uploads.begin(charge, length);
   try {
-    return { chunks: new Uint8Array(await upload.untilDropped(request.arrayBuffer())), bytes, charge };
+    const content = await upload.untilDropped(request.arrayBuffer());
+    return { body: made(new Uint8Array(content)), bytes: length, charge };
   } catch (error) {
     charge[Symbol.dispose]();
-    throw incomplete(error);
+    throw error;
   } finally {
     uploads.end(upload);
   }
 }
 
-async function receiveChunks(
+/** Reads a body into a list of chunks. */
+async function readLarge(
   request: Request,
   limits: BodyLimits,
-  { charge, format, isCharged }: Pick<ChunkOptions, "format" | "isCharged"> & { readonly charge: Charge },
-): Promise<Received> {
+  { charge, format, length }: Known,
+): Promise<Received<Uint8Array<ArrayBuffer>[]>> {
   const upload = limits.uploads.begin(charge, 0);
   try {
-    const chunks = await readChunks(request, { limits, upload, isCharged, format });
-    return { chunks, bytes: upload.bytes, charge };
+    const body = await readChunks(request, { limits, upload, isCharged: length !== undefined, format });
+    return { body, bytes: upload.bytes, charge };
   } catch (error) {
     charge[Symbol.dispose]();
     throw error;
   } finally {
     limits.uploads.end(upload);
   }
+}
+
+/** Reads the bytes of a small body, or the chunks of another. */
+function receive(request: Request, limits: BodyLimits): Promise<Received<Uint8Array<ArrayBuffer>[]>> {
+  const known = knownOf(request.headers, limits);
+  return known.isSmall ? readSmall(request, limits, known, (bytes) => [bytes]) : readLarge(request, limits, known);
 }
 
 /**
@@ -203,9 +220,7 @@ async function readChunks(
   try {
     if (format !== undefined) grow(DECODER_BYTES);
     while (reader !== undefined) {
-      const { value } = await upload.untilDropped(reader.read()).catch((error) => {
-        throw incomplete(error, format);
-      });
+      const { value } = await upload.untilDropped(reader.read(), format);
       if (value === undefined) break;
       upload.bytes += value.length;
       checkSize(upload.bytes, limits);

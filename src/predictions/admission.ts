@@ -29,9 +29,10 @@ export interface AdmissionOptions {
   readonly others?: (() => Readonly<Unfinished>) | undefined;
 }
 
-/** A request for which admission decides: `items` is its number of inputs, `bytes` the size of its body. */
-export interface Asking extends Readonly<Unfinished> {
-  readonly timeLimitMs: number;
+/** A request for which admission decides. */
+export interface Asking {
+  /** Size of its body. */
+  readonly bytes: number;
   /** Milliseconds that the client waits for the end of the prediction; 0 if it does not wait. */
   readonly waitMs: number;
   readonly client?: { readonly sender: Sender | undefined };
@@ -41,6 +42,8 @@ export interface Asking extends Readonly<Unfinished> {
 const MAX_WAIT_SHARE = 0.8;
 /** Maximum `Retry-After` in seconds, even if the expected wait is longer: the queue may become shorter sooner. */
 const MAX_RETRY_S = 60;
+
+const nothing: Readonly<Unfinished> = { items: 0, bytes: 0 };
 
 export class Admission {
   readonly #options: AdmissionOptions;
@@ -70,9 +73,10 @@ export class Admission {
 
   /**
    * Refuses a new request if the queue has no room, or its client would wait too long.
+   * @param items number of its inputs
    * @throws SconceError `queue_full`
    */
-  check({ items, bytes, timeLimitMs, waitMs, client }: Asking): void {
+  check({ bytes, waitMs, client }: Asking, items: number, timeLimitMs: number): void {
     const { limits, others, hasOthers = false } = this.#options;
     const elsewhere = others?.();
     const allItems = this.#unfinished.items + (elsewhere?.items ?? 0);
@@ -80,12 +84,12 @@ export class Admission {
     const queueMs = this.#options.queueMs(client);
     const { maxQueuedItems, maxQueuedBytes } = limits;
     // With several models, a model may hold as much of the queue as remains free (Choudhury and Hahne, 1998).
-    const own = hasOthers ? this.#own : { items: 0, bytes: 0 };
+    const own = hasOthers ? this.#own : nothing;
     const isLong = allItems + items > maxQueuedItems - own.items;
     // A lone body of any size is accepted here: --max-body-bytes limits single bodies.
     const isFull = isLong || (allBytes > 0 && allBytes + bytes > maxQueuedBytes - own.bytes);
     if (isFull) throw noRoom(allItems, queueMs, isLong ? "queue" : "bytes");
-    checkWait(queueMs, { timeLimitMs, waitMs });
+    checkWait(queueMs, timeLimitMs, waitMs);
   }
 }
 
@@ -94,7 +98,7 @@ export class Admission {
  * @param queueMs expected milliseconds in the queue of this process, or in the queue that several servers share
  * @throws SconceError `queue_full`
  */
-export function checkWait(queueMs: number, { timeLimitMs, waitMs }: Pick<Asking, "timeLimitMs" | "waitMs">): void {
+export function checkWait(queueMs: number, timeLimitMs: number, waitMs: number): void {
   const limitMs = Math.min(timeLimitMs, MAX_WAIT_SHARE * waitMs || Infinity);
   if (queueMs <= limitMs) return;
   const reason = `the queue is too long (${secondsOf(queueMs)} s) for a request that waits ${secondsOf(limitMs)} s`;

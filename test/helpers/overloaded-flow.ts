@@ -60,7 +60,7 @@ export async function goodputOf(overload: Overload): Promise<number> {
   let good = 0;
   const come = () => {
     try {
-      admission.check({ items: 1, bytes: 0, timeLimitMs: 600_000, waitMs: saysSo ? patienceMs : 600_000 });
+      admission.check({ bytes: 0, waitMs: saysSo ? patienceMs : 600_000 }, 1, 600_000);
     } catch {
       return;
     }
