@@ -109,7 +109,7 @@ const white: Rgb = [255, 255, 255];
 
 /**
  * An image file: JPEG, PNG, WebP, GIF or BMP. The content decides the format, not the media type. The content of an animation is
- * its first picture. The orientation in Exif is applied. 16-bit channels become 8-bit. Colour profiles are ignored,
+ * its first picture. The orientation in Exif or XMP is applied. 16-bit channels become 8-bit. Colour profiles are ignored,
  * as in Pillow.
  */
 export class Image extends ModelFile {

@@ -6,7 +6,7 @@ const fileHeader = 12;
 const chunkHeader = 8;
 /** Bytes of the frame header (position, size, duration) before the frame's chunks. */
 const frameHeader = 16;
-const flags = { animation: 0x02, exif: 0x08, alpha: 0x10 };
+const flags = { animation: 0x02, xmp: 0x04, exif: 0x08, alpha: 0x10 };
 
 export interface FirstFrame {
   /** The frame as a still image, because `Bun.Image` cannot decode animations. */
@@ -23,9 +23,10 @@ export function isWebp(file: Buffer): boolean {
   return hasTag(file, 0, "RIFF") && hasTag(file, 8, "WEBP");
 }
 
-/** Whether the file says that it has Exif. */
-export function hasExif(file: Buffer): boolean {
-  return (flagsOf(file) & flags.exif) !== 0;
+/** Whether the file says that it has Exif and XMP. */
+export function hasMetadata(file: Buffer): { readonly hasExif: boolean; readonly hasXmp: boolean } {
+  const given = flagsOf(file);
+  return { hasExif: (given & flags.exif) !== 0, hasXmp: (given & flags.xmp) !== 0 };
 }
 
 /** The chunks of a WebP. @throws TooManyRecords */

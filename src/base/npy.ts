@@ -29,9 +29,17 @@ const elements: ReadonlyMap<string, readonly [dtype: string, bytes: number, read
   ["|b1", ["bool", 1, (view, at) => view.getUint8(at) !== 0]],
 ] satisfies [string, [string, number, Read]][]);
 
+/** Names that other writers use and NumPy reads, without the character of the byte order. */
+const otherNames: Readonly<Record<string, string>> = {
+  ...{ float16: "f2", half: "f2", e: "f2", float32: "f4", single: "f4", f: "f4", float64: "f8", double: "f8", d: "f8" },
+  ...{ float: "f8", int8: "i1", b: "i1", int16: "i2", h: "i2", int32: "i4", i: "i4", int64: "i8", int: "i8", q: "i8" },
+  ...{ l: "i8", uint8: "u1", B: "u1", bool: "b1", "?": "b1" },
+};
+
 /** The name of a dtype as NumPy writes it: one byte has no order, and `=` is the order of the machine. */
 function typeOf(descr: string): string {
-  const [, order = "", name = ""] = /^([<>=|]?)(.*)$/.exec(descr) ?? [];
+  const [, order = "", given = ""] = /^([<>=|]?)(.*)$/.exec(descr) ?? [];
+  const name = otherNames[given] ?? given;
   return `${/^[iub]1$/.test(name) ? "|" : order === ">" ? ">" : "<"}${name}`;
 }
 

@@ -69,7 +69,7 @@ export class Predictions {
     const { shared } = this.#options.store;
     const unavailable = shared === undefined ? this.#options.unavailable?.() : undefined;
     if (unavailable !== undefined) throw unavailable;
-    const { timeoutMs = Infinity, waitMs, webhook, client } = asked;
+    const { timeoutMs = Infinity, waitMs, webhook } = asked;
     if (webhook !== undefined) admitWebhook(this.#options.webhooks, webhook);
     const timeLimitMs = Math.min(timeoutMs, this.#options.limits.timeoutMs);
     if (shared === undefined) this.live.admission.check(asked, items, timeLimitMs);

@@ -249,6 +249,11 @@ def exif(value, order="<", kind="H", more=()):
     return (b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "I", 8) + body + struct.pack(order + "I", 0)
 
 
+def xmp(value, form="="):
+    inside = f'<rdf:Description tiff:Orientation="{value}"/>' if form == "=" else f"<rdf:Description><tiff:Orientation>{value}</tiff:Orientation></rdf:Description>"
+    return f'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF>{inside}</rdf:RDF></x:xmpmeta>'.encode()
+
+
 def chunk(tag, data):
     return struct.pack(">I", len(data)) + tag + data + struct.pack(">I", zlib.crc32(tag + data))
 
@@ -272,6 +277,13 @@ add("png eXIf as LONG, big-endian", png(chunk(b"eXIf", exif(6, ">", kind="I"))))
 add("png eXIf as signed SHORT", png(chunk(b"eXIf", exif(6, kind="h"))))
 add("png eXIf with its mark", png(chunk(b"eXIf", b"Exif\0\0" + exif(6))))
 add("png eXIf with alpha", png(chunk(b"eXIf", exif(5)), mode="RGBA"))
+add("png XMP", png(chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + xmp(6))))
+add("png XMP as element", png(chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + xmp(8, ">"))))
+add("png XMP compressed", png(chunk(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + zlib.compress(xmp(3)))))
+add("png XMP and eXIf", png(chunk(b"eXIf", exif(6)) + chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + xmp(3))))
+profile = b"\nexif\n%8d\n" % len(exif(6)) + exif(6).hex().encode()
+add("png profile", png(chunk(b"tEXt", b"Raw profile type exif\0" + profile)))
+add("png profile compressed", png(chunk(b"zTXt", b"Raw profile type exif\0\0" + zlib.compress(profile))))
 
 
 def riff(chunks):
@@ -306,6 +318,7 @@ for value in range(1, 9):
 add("webp EXIF with its mark", webp([(b"EXIF", b"Exif\0\0" + exif(6, ">"))], 8))
 add("webp EXIF with alpha", webp([(b"EXIF", exif(6))], 8, channels=4))
 add("webp EXIF without its flag", webp([(b"EXIF", exif(6))], 0))
+add("webp XMP", webp([(b"XMP ", xmp(6))], 4))
 add("webp EXIF as LONG", webp([(b"EXIF", exif(6, kind="I"))], 8))
 
 
@@ -326,6 +339,7 @@ add("webp animation, opaque frame on a transparent canvas", animation([frame(6, 
 add("webp animation, one frame", animation([frame(2, 2, 8, 8)]))
 for value in (3, 6, 8):
     add(f"webp animation, EXIF {value}", animation([frame(6, 4, 8, 8), frame(0, 0, 8, 8)], flags=8, metadata=[(b"EXIF", exif(value))]))
+add("webp animation, XMP", animation([frame(6, 4, 8, 8)], flags=4, metadata=[(b"XMP ", xmp(6))]))
 add("webp animation, frame outside", animation([frame(16, 12, 8, 8), frame(0, 0, 8, 8)]))
 
 
@@ -339,11 +353,16 @@ def jpeg(*segments, grey=False):
     return file[:2] + inside + file[2:]
 
 
+mark = b"http://ns.adobe.com/xap/1.0/\0"
 for value in range(1, 9):
     add(f"jpeg Exif {value}", jpeg(b"Exif\0\0" + exif(value)))
     add(f"jpeg Exif {value}, big-endian", jpeg(b"Exif\0\0" + exif(value, ">")))
+    add(f"jpeg XMP {value}", jpeg(mark + xmp(value)))
 add("jpeg Exif as LONG", jpeg(b"Exif\0\0" + exif(6, kind="I")))
 add("jpeg Exif as LONG, big-endian", jpeg(b"Exif\0\0" + exif(6, ">", kind="I")))
+add("jpeg XMP as element", jpeg(mark + xmp(8, ">")))
+add("jpeg XMP and Exif", jpeg(b"Exif\0\0" + exif(3), mark + xmp(6)))
+add("jpeg XMP and Exif without orientation", jpeg(b"Exif\0\0" + b"II*\0\x08\0\0\0\0\0\0\0\0\0", mark + xmp(6)))
 add("jpeg Exif in two segments", jpeg(b"Exif\0\0" + exif(6)[:14], b"Exif\0\0" + exif(6)[14:]))
 add("jpeg Exif of two marks", jpeg(b"Exif\0\0Exif\0\0" + exif(6)))
 

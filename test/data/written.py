@@ -32,15 +32,15 @@ def npy(name, header, data, version=1):
 six = {kind: np.arange(6).astype(kind).tobytes() for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "b1")}
 header = "{{'descr': '{}', 'fortran_order': {}, 'shape': {}, }}\n"
 names = {
-    "f2": ("<f2", "=f2", "f2"),
-    "f4": ("<f4", "=f4", "f4"),
-    "f8": ("<f8", "=f8"),
-    "i1": ("|i1", "<i1", ">i1", "=i1", "i1"),
-    "i2": ("<i2", "=i2"),
-    "i4": ("<i4", "=i4"),
-    "i8": ("<i8", "=i8"),
-    "u1": ("|u1", "<u1", ">u1", "=u1", "u1"),
-    "b1": ("|b1", "<b1", "b1"),
+    "f2": ("<f2", "=f2", "f2", "float16", "half", "e"),
+    "f4": ("<f4", "=f4", "f4", "float32", "single", "f", "<f"),
+    "f8": ("<f8", "=f8", "float64", "double", "d", "float"),
+    "i1": ("|i1", "<i1", ">i1", "=i1", "i1", "int8", "b"),
+    "i2": ("<i2", "=i2", "int16", "h"),
+    "i4": ("<i4", "=i4", "int32", "i"),
+    "i8": ("<i8", "=i8", "int64", "q", "int", "l"),
+    "u1": ("|u1", "<u1", ">u1", "=u1", "u1", "uint8", "B"),
+    "b1": ("|b1", "<b1", "b1", "bool", "?"),
 }
 for kind, spellings in names.items():
     for spelling in spellings:
@@ -96,9 +96,13 @@ for size in (0xFFFFFFFF, 0x7FFFFFFF, 0x7FFFF000, 0x7FFF0000, 0x80000000, 0x7FFFF
     wav(f"size {size:#x}", sized(min(0xFFFFFFFF, size + 36), size))
     wav(f"size {size:#x}, riff 0", sized(0, size))
 for subtype in ("PCM_16", "PCM_24", "PCM_32", "PCM_U8", "FLOAT", "DOUBLE", "ALAW", "ULAW"):
-    for form in ("WAV", "WAVEX"):
+    for form in ("WAV", "WAVEX", "RF64"):
         for channels in (1, 2):
             wav(f"{form} {subtype} {channels}", encoded(channels, format=form, subtype=subtype))
+rf64 = encoded(2, format="RF64")
+wav("RF64 again", rf64)
+# libsndfile does not read BW64, which is RF64 with another signature.
+files["wav BW64"] = {**files.pop("wav RF64 again"), "file": base64.b64encode(b"BW64" + rf64[4:]).decode()}
 list_chunk = b"LIST" + struct.pack("<I", 4) + b"INFO"
 odd_chunk = b"odd " + struct.pack("<I", 3) + b"abc\0"
 wav("chunks before the samples", plain[:12] + list_chunk + odd_chunk + plain[12:])

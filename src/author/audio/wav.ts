@@ -3,12 +3,14 @@ import { MAX_RECORDS, TooManyRecords } from "../records.ts";
 import { DamagedAudio, type PcmSource, textAt } from "./pcm.ts";
 
 const BLOCK = 4096;
+/** Value of a size field in RF64, whose chunk `ds64` has the size (EBU Tech 3306). */
+const IN_DS64 = 0xffffffff;
 const formats = { pcm: 1, float: 3, aLaw: 6, muLaw: 7, extensible: 0xfffe } as const;
 
 type Read = (view: DataView, at: number) => number;
 
 /**
- * Reads a WAV file.
+ * Reads a WAV file, also with 64-bit sizes (RF64, BW64).
  * @returns undefined for another format
  * @throws DamagedAudio, TooManyRecords
  */
@@ -16,15 +18,18 @@ export function readWav(bytes: Uint8Array): PcmSource | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < 12 || textAt(bytes, 8, 4) !== "WAVE") return undefined;
   const signature = textAt(bytes, 0, 4);
-  if (["RIFX", "RF64", "BW64"].includes(signature)) throw new DamagedAudio(`${signature} is not supported; send RIFF`);
-  if (signature !== "RIFF") return undefined;
+  if (signature === "RIFX") throw new DamagedAudio("its numbers are big-endian (RIFX), which is not supported");
+  if (!["RIFF", "RF64", "BW64"].includes(signature)) return undefined;
   let format: Format | undefined;
+  let longSize: number | undefined;
   for (let at = 12, count = 0; at + 8 <= bytes.length; count++) {
     if (count === MAX_RECORDS) throw new TooManyRecords("chunks");
     const [name, size] = [textAt(bytes, at, 4), view.getUint32(at + 4, true)];
     const from = at + 8;
+    if (name === "ds64" && size >= 24 && from + 24 <= bytes.length)
+      longSize = Number(view.getBigUint64(from + 8, true));
     if (name === "fmt ") format = formatAt(view, from, size);
-    if (name === "data") return sourceOf(view, format, { from, size });
+    if (name === "data") return sourceOf(view, format, { from, size: size === IN_DS64 ? (longSize ?? size) : size });
     at = from + size + (size % 2);
   }
   throw new DamagedAudio("it has no samples");
@@ -32,10 +37,16 @@ export function readWav(bytes: Uint8Array): PcmSource | undefined {
 
 /**
  * Whether the size of the samples is a placeholder. A program that writes to a pipe knows no length. It writes 0, or a
- * number near 2 or 4 GiB: SoX 0x7ffff000, GStreamer 0x7fff0000, arecord 0x80000000.
+ * number near 2 or 4 GiB: SoX 0x7ffff000, GStreamer 0x7fff0000, arecord 0x80000000. In RF64 the number is 0 or 2 ** 64 - 1,
+ * which is 2 ** 64 as a double.
  */
 function isPlaceholder(size: number): boolean {
-  return size === 0 || (size >= 0x7fff0000 && size <= 0x8000ffff) || size >= 0xffff0000;
+  return (
+    size === 0 ||
+    (size >= 0x7fff0000 && size <= 0x8000ffff) ||
+    (size >= 0xffff0000 && size <= 0xffffffff) ||
+    size === 2 ** 64
+  );
 }
 
 interface Format {
