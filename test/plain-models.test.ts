@@ -178,9 +178,7 @@ test("a file without a network is recognized, and the error says how to get one"
   const header = '{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}';
   const files: Record<string, [content: string, message: string]> = {
     "pointer.pt": ["version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "run: git lfs pull"],
-    "page.pt": ["\n<!DOCTYPE html>\n<html></html>", "it is a web page"],
-    "net.onnx": ["\x08\x09\x12\x07pytorch", "it is an ONNX model"],
-    "legacy.pt": ["\x80\x02\x8a\x0al\x19.\x80\x02ccollections\nOrderedDict\n", "it is a state dict"],
+    "legacy.pt": ["\x80\x02\x8a\x0al\x19.\x80\x02ccollections\nOrderedDict\n", "it is a pickle, such as a state dict"],
     "numbers.safetensors": [
       `${String.fromCharCode(header.length)}${"\0".repeat(7)}${header}`,
       "it is a safetensors file",
@@ -191,7 +189,9 @@ test("a file without a network is recognized, and the error says how to get one"
     expect(await failure(runnableWeights(dir.join(name)))).toStartWith(`weights_invalid: ${name}: `);
     expect(await failure(runnableWeights(dir.join(name)))).toContain(message);
   }
-  expect(await build(weights.path("checkpoint.pt"))).toMatchObject(refusal(1, "checkpoint.pt: it is a state dict"));
+  expect(await build(weights.path("checkpoint.pt"))).toMatchObject(
+    refusal(1, "checkpoint.pt: it is a pickle, such as a state dict"),
+  );
 });
 
 test("`serve FILE` packages the file under its name, and serves arrays as lists or bytes", async () => {

@@ -18,7 +18,7 @@ import { tempDir } from "./temp-dir.ts";
  */
 export async function packedLibraries(): Promise<void> {
   const { addon, libtorch } = await libraryFiles();
-  await packLibraries([addon, ...libtorch], { cacheFolder, onProgress: () => {}, level: 1 });
+  await packLibraries([addon, ...libtorch], { cacheFolder, level: 1 });
 }
 
 const digits = join(import.meta.dir, "../../examples/digits");

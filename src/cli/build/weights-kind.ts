@@ -21,38 +21,15 @@ const kinds: readonly Kind[] = [
     matches: begins("version https://git-lfs"),
   },
   {
-    what: "a web page: what was downloaded is not the file",
-    fix: "download it again, logged in where that is asked for",
-    matches: (head) => /^\s*<(!doctype|html|\?xml)/i.test(head.subarray(0, 200).toString("latin1")),
-  },
-  {
     what: "a safetensors file, numbers without the network",
     fix: `in Python: net.load_state_dict(safetensors.torch.load_file(FILE)); ${exporting}`,
     matches: (head) => head.length > 9 && head.readBigUInt64LE(0) < 1n << 28n && head[8] === 0x7b,
   },
   {
-    // ONNX files are protobuf messages: the format version comes first, then the producer.
-    what: "an ONNX model",
-    fix: `export from PyTorch instead: ${exporting}`,
-    matches: (head) =>
-      head[0] === 0x08 && head[1] !== undefined && head[1] < 32 && [0x12, 0x1a, 0x22, 0x3a].includes(head[2] ?? 0),
-  },
-  {
-    what: "an exported program as an older torch wrote it",
-    fix: `export it with torch 2.11 or newer: ${exporting}`,
-    matches: (ends) => ends.includes("serialized_exported_program"),
-  },
-  {
-    what: "a pickled module, which needs its Python classes",
-    fix: `in Python: net = torch.load(FILE, weights_only=False); ${exporting}`,
-    matches: (head) => isPickle(head) && head.includes("_modules") && head.includes("_parameters"),
-  },
-  {
-    what: "a state dict, numbers without the network",
+    what: "a pickle, such as a state dict: numbers without the network",
     fix: `in Python: net.load_state_dict(torch.load(FILE)), of a checkpoint torch.load(FILE)["model"]; ${exporting}`,
-    matches: (head) => isPickle(head) && (head.includes("OrderedDict") || head.includes("_rebuild_tensor")),
+    matches: isPickle,
   },
-  { what: "a Python pickle", fix: `in Python: ${exporting}`, matches: isPickle },
 ];
 
 /**

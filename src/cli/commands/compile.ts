@@ -3,7 +3,6 @@ import { z } from "zod";
 import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
 import { filePath, openOption, option } from "../../base/option.ts";
-import { Progress } from "../../base/progress.ts";
 import { compileExecutable } from "../../package/executable/executable.ts";
 import { modelStore } from "../../package/model-source.ts";
 import { command } from "../command-line/command.ts";
@@ -37,19 +36,15 @@ export const compile = command({
     await modelStore.prepareLibraries();
     const outfile = options.output ?? model.repository.split("/").at(-1) ?? "server";
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130));
-    const progress = new Progress({ verb: "Compressing" });
-    let isLogged = false;
     const compiled = await compileExecutable({
       outfile,
       model,
       libtorch: options.libtorch,
-      onProgress: (title, doneBytes, totalBytes) => {
-        if (!isLogged && options.libtorch === "embedded")
-          log.info(`Compressing ${title} (${formatBytes(totalBytes)}), once for all executables that have them`);
-        isLogged = true;
-        progress.update({ title, doneBytes, totalBytes });
+      onPacking: (bytes) => {
+        if (options.libtorch === "external") return;
+        log.info(`Compressing libraries (${formatBytes(bytes)}), once for all executables that have them`);
       },
-    }).finally(() => progress.end());
+    });
     const { size, librariesSize, modelSize } = compiled;
     log.info(
       `${model.reference} in ${formatBytes(size)}: the libraries are ${formatBytes(librariesSize)} of it, the model ${formatBytes(modelSize)}`,

@@ -4,7 +4,6 @@ import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
 import { folderPath, openOption } from "../../base/option.ts";
 import { type Architecture, thisArchitecture } from "../../base/platform-package.ts";
-import { Progress } from "../../base/progress.ts";
 import { type WrittenImage, writeImage } from "../../package/image/image.ts";
 import { openImages } from "../../package/image/layout.ts";
 import { makeProgram } from "../../package/image/program.ts";
@@ -64,28 +63,15 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
     if (!refName.test(name)) {
       throw usage(`${name} can't be an image's name, which is ${allowed}; give one with --tag`);
     }
-    const progress = new Progress({ verb: "Writing" });
-    try {
-      const layout = openImages(folder);
-      using workspace = layout.openWorkspace();
-      await store.verify(model, {
-        onProgress: ({ title, ...step }) => progress.update({ title: title ?? "the model", ...step }),
-      });
-      await modelStore.prepareLibraries();
-      const programs = [];
-      for (const arch of platforms) programs.push(await makeProgram(workspace.path, arch));
-      const written = await writeImage(layout, {
-        model,
-        home: store.home,
-        programs,
-        name,
-        onProgress: (step) => progress.update(step),
-      });
-      progress.end();
-      tell(written, { at: `${folder}:${name}`, name, all: programs.length > 1 ? " --all" : "" });
-    } finally {
-      progress.end();
-    }
+    const layout = openImages(folder);
+    using workspace = layout.openWorkspace();
+    await modelStore.verify(model);
+    await modelStore.prepareLibraries();
+    log.info(`Compressing the layers that ${folder} lacks`);
+    const programs = [];
+    for (const arch of platforms) programs.push(await makeProgram(workspace.path, arch));
+    const written = await writeImage(layout, { model, home: store.home, programs, name });
+    tell(written, { at: `${folder}:${name}`, name, all: programs.length > 1 ? " --all" : "" });
   },
 });
 

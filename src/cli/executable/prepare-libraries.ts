@@ -2,7 +2,6 @@
 import { dirname, join } from "node:path";
 import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
-import { Progress } from "../../base/progress.ts";
 import { cacheLocation } from "../../machine/libtorch/cache-folder.ts";
 import { loadExternalLibtorch } from "../../machine/libtorch/external-libtorch.ts";
 import { LibraryCache } from "../../machine/libtorch/library-cache.ts";
@@ -54,11 +53,8 @@ async function libraryCache(): Promise<LibraryCache> {
 }
 
 async function unpack(pack: LibraryPack, cache: LibraryCache): Promise<string> {
-  const progress = new Progress({ verb: "Unpacking" });
-  const unpacked = cache.unpacked(pack, {
+  return cache.unpacked(pack, {
     unpacking: (folder) => log.info(`Unpacking libraries once into ${folder} (${formatBytes(unpackedSize(pack))})`),
     waiting: (folder) => log.info(`Waiting for another process to unpack libraries into ${folder}`),
-    progress: (doneBytes, totalBytes) => progress.update({ title: "libraries", doneBytes, totalBytes }),
   });
-  return unpacked.finally(() => progress.end());
 }

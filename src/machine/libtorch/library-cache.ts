@@ -21,7 +21,6 @@ const unfinishedPrefix = ".unpacking-";
 export interface UnpackListener {
   /** Called when unpacking into `folder` begins. */
   unpacking(folder: string): void;
-  progress(doneBytes: number, totalBytes: number): void;
   /** Called when another process holds the lock of the cache `folder`, because it unpacks libraries. */
   waiting(folder: string): void;
 }
@@ -49,7 +48,7 @@ export class LibraryCache {
       if (isThere(folder)) return folder;
       requireSpace(home, unpackedSize(pack));
       listener.unpacking(folder);
-      await unpack(pack, folder, listener);
+      await unpack(pack, folder);
       return folder;
     } catch (error) {
       throw cacheFault(error, home);
@@ -72,25 +71,15 @@ async function lock(home: string, onWait: () => void): Promise<FileLock> {
   throw Object.assign(new Error("another process holds the lock of the cache"), { code: "EBUSY" });
 }
 
-async function unpack(pack: LibraryPack, folder: string, listener: UnpackListener): Promise<void> {
-  let doneBytes = 0;
-  const onBytes = (bytes: number) => {
-    doneBytes += bytes;
-    listener.progress(doneBytes, unpackedSize(pack));
-  };
+async function unpack(pack: LibraryPack, folder: string): Promise<void> {
   const make = async (temporary: string) => {
     mkdirSync(temporary, { mode: 0o700 });
-    for (const file of pack.files) await unpackFile(pack, file, join(temporary, file.name), onBytes);
+    for (const file of pack.files) await unpackFile(pack, file, join(temporary, file.name));
   };
   await madeOnce(folder, make, unfinishedPrefix);
 }
 
-async function unpackFile(
-  pack: LibraryPack,
-  file: PackedFile,
-  path: string,
-  onBytes: (bytes: number) => void,
-): Promise<void> {
+async function unpackFile(pack: LibraryPack, file: PackedFile, path: string): Promise<void> {
   await using output = await open(path, "wx", 0o600);
   const packed = Bun.file(pack.path);
   let begin = 0;
@@ -111,7 +100,6 @@ async function unpackFile(
       const { bytesWritten } = await output.write(bytes, done, bytes.length - done, position + done);
       done += bytesWritten;
     }
-    onBytes(bytes.length);
   });
   // Before the folder gets its name: after a power loss, a named folder has whole files.
   await output.sync();

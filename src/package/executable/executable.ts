@@ -32,7 +32,8 @@ export interface CompileOptions {
   readonly libtorch: "embedded" | "external" | "beside";
   /** Default: this machine. */
   readonly target?: Target;
-  readonly onProgress?: (title: string, doneBytes: number, totalBytes: number) => void;
+  /** Called when libraries are compressed, with their bytes: not if a cache has the result. */
+  readonly onPacking?: (bytes: number) => void;
 }
 
 export interface CompileResult {
@@ -136,7 +137,7 @@ async function packed(
   const pack = await packLibraries(hasLibtorch ? [addon, ...libtorch] : [addon], {
     // Only packs with libtorch go to the cache, because the addon alone compresses quickly.
     cacheFolder: hasLibtorch && cache !== undefined ? secureFolder(cache) : folder,
-    onProgress: (doneBytes, totalBytes) => options.onProgress?.("libraries", doneBytes, totalBytes),
+    onPacking: options.onPacking,
   });
   return { libraries: { ...pack, hasLibtorch }, librariesSize: statSync(pack.path).size };
 }

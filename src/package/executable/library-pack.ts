@@ -24,7 +24,8 @@ const indexName = "index.json";
 export interface PackOptions {
   /** Folder that keeps packs for reuse. */
   readonly cacheFolder: string;
-  readonly onProgress: (doneBytes: number, totalBytes: number) => void;
+  /** Called before the files are compressed, with their bytes: not if the cache has the pack. */
+  readonly onPacking?: ((bytes: number) => void) | undefined;
   /** Level of zstd. An existing pack is reused even if its level differs. */
   readonly level?: number;
 }
@@ -75,10 +76,9 @@ function partsOf(file: LibraryFile): Blob[] {
 async function compress(
   files: readonly LibraryFile[],
   described: readonly Described[],
-  { path, onProgress, level = LEVEL }: PackOptions & { readonly path: string },
+  { path, onPacking, level = LEVEL }: PackOptions & { readonly path: string },
 ): Promise<PackedFile[]> {
-  const totalBytes = described.reduce((sum, { size }) => sum + size, 0);
-  let doneBytes = 0;
+  onPacking?.(described.reduce((sum, { size }) => sum + size, 0));
   let offset = 0;
   await using output = await open(path, "wx", 0o600);
   const packed: PackedFile[] = [];
@@ -87,8 +87,6 @@ async function compress(
     const parts = await onAllCores(partsOf(file), async (part) => {
       const bytes = await part.bytes();
       const compressed = await Bun.zstdCompress(bytes, { level });
-      doneBytes += part.size;
-      onProgress(doneBytes, totalBytes);
       return { compressed, size: part.size, checksum: checksumOf(bytes) };
     });
     const chunks = parts.map(({ compressed, size, checksum }) => {

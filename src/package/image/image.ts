@@ -6,10 +6,10 @@ import { mediaTypes } from "../store/manifest.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { type ImageProgram, modelEntries, programEntries, runtimeEntries } from "./contents.ts";
 import { imageConfig, imageLabels, imagePlatform } from "./image-config.ts";
-import { type LayerFiles, type LayerOptions, stageLayer } from "./layer.ts";
+import { type LayerFiles, stageLayer } from "./layer.ts";
 import { foreignRuntimeLibraries, runtimeLibraries } from "./runtime-libraries.ts";
 
-export interface ImageOptions extends LayerOptions {
+export interface ImageOptions {
   readonly model: PackagedModel;
   /** Folder of the store that contains the model. */
   readonly home: string;
@@ -57,7 +57,7 @@ export async function writeImage(layout: Layout, options: ImageOptions): Promise
     const platform = imagePlatform(program.arch);
     const layers: (WrittenLayer & { readonly diffId: string })[] = [];
     for (const files of await layersOf(options, program)) {
-      const blob = await stageLayer(files, workspace.path, options);
+      const blob = await stageLayer(files, workspace.path);
       const isShared = layout.blobs.has(blob) || staged.some(({ digest }) => digest === blob.digest);
       staged.push(blob);
       const { digest, size, diffId } = blob;

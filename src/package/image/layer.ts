@@ -1,5 +1,5 @@
 /** Makes a layer of an image: a gzip-compressed tar archive, named by its digest. */
-import { open, stat } from "node:fs/promises";
+import { open } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -26,23 +26,13 @@ export interface LayerFiles {
   readonly entries: readonly TarEntry[];
 }
 
-export interface LayerOptions {
-  readonly onProgress?: ((step: { title: string; doneBytes: number; totalBytes: number }) => void) | undefined;
-}
-
 /** Writes a compressed layer to a new file in `folder`. Equal files give equal bytes. */
-export async function stageLayer(
-  files: LayerFiles,
-  folder: string,
-  { onProgress }: LayerOptions,
-): Promise<StagedBlob & { readonly diffId: string }> {
+export async function stageLayer(files: LayerFiles, folder: string): Promise<StagedBlob & { readonly diffId: string }> {
   const entries = arranged(files.entries);
-  const totalBytes = await sizeOf(entries);
   const stagedPath = join(folder, crypto.randomUUID());
   const [plain, compressed] = [new Bun.CryptoHasher("sha256"), new Bun.CryptoHasher("sha256")];
   await using output = await open(stagedPath, "wx", 0o644);
   let size = 0;
-  let doneBytes = 0;
   const members: Promise<Buffer>[] = [];
   const writeNext = async () => {
     const member = await members.shift();
@@ -56,8 +46,6 @@ export async function stageLayer(
       plain.update(block);
       members.push(compress(block, { level: LEVEL }));
       if (members.length > availableParallelism()) await writeNext();
-      doneBytes += block.length;
-      onProgress?.({ title: files.title, doneBytes: Math.min(doneBytes, totalBytes), totalBytes });
     }
     while (members.length > 0) await writeNext();
   } finally {
@@ -77,15 +65,6 @@ function arranged(entries: readonly TarEntry[]): TarEntry[] {
   }
   for (const entry of entries) all.set(entry.path, entry);
   return [...all.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
-}
-
-async function sizeOf(entries: readonly TarEntry[]): Promise<number> {
-  let bytes = 0;
-  for (const entry of entries) {
-    if (entry.kind !== "file") continue;
-    bytes += typeof entry.source === "string" ? (await stat(entry.source)).size : entry.source.length;
-  }
-  return bytes;
 }
 
 /** Splits a stream into blocks of `memberBytes`. Each block is a new array, because compression reads it later. */
