@@ -5,7 +5,12 @@ import { type Architecture, architectures, bunPackage, pixelsName } from "../../
 import { madeOnce } from "../../src/machine/files/made-once.ts";
 import { defaultTorch, libtorchBuild, minorOf } from "../../src/machine/libtorch/libtorch-build.ts";
 import { addonName } from "../../src/machine/libtorch/pack.ts";
-import { type LibraryFile, libraryFiles, systemLibraries } from "../../src/package/executable/library-files.ts";
+import {
+  hasGpuLibraries,
+  type LibraryFile,
+  libraryFiles,
+  systemLibraries,
+} from "../../src/package/executable/library-files.ts";
 import { ownTarget, type Target } from "../../src/package/executable/target.ts";
 import { compiledFolder } from "../setup/addon.ts";
 import { ask, Failure, missingTool, run } from "../setup/command.ts";
@@ -38,7 +43,15 @@ export async function targetFor(arch: Architecture): Promise<Target> {
     addon: { name: addonName, path: join(addons, addonName) },
     libtorch: await librariesOf(torch),
   };
-  return { arch, bun: await bunFor(arch), pixels: join(addons, pixelsName), files };
+  const target = { arch, bun: await bunFor(arch), pixels: join(addons, pixelsName), files };
+  if (!isForCpus(target))
+    console.log(`libtorch ${files.torch} is for CUDA: files that contain it are for tests, not for publication`);
+  return target;
+}
+
+/** Whether libtorch is a build for CPUs. Other builds need NVIDIA's libraries, also on a CPU. */
+export function isForCpus({ files }: Target): boolean {
+  return !hasGpuLibraries(files) && !files.libtorch.some(({ name }) => name.startsWith("libcudart"));
 }
 
 /** libtorch_cpu.so and the libraries that it needs, except the system's. @throws Failure if one is missing */

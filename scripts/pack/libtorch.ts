@@ -2,10 +2,9 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { defaultTorch, libtorchRelease } from "../../src/machine/libtorch/libtorch-build.ts";
-import { hasGpuLibraries } from "../../src/package/executable/library-files.ts";
 import type { Target } from "../../src/package/executable/target.ts";
 import { run } from "../setup/command.ts";
-import { toolPrefix } from "./cross.ts";
+import { isForCpus, toolPrefix } from "./cross.ts";
 
 /**
  * Copies the libtorch of a target.
@@ -28,24 +27,17 @@ export async function writeLibtorch(folder: string, target: Target, isStripped: 
   return libtorchRelease(torch);
 }
 
-/** Whether libtorch is a build for CPUs. Others need NVIDIA's libraries, also on a CPU. */
-export function isForCpus({ files }: Target): boolean {
-  return !hasGpuLibraries(files) && !files.libtorch.some(({ name }) => name.startsWith("libcudart"));
-}
-
 /**
- * Checks that a torch can be published: the default release for CPUs, with its licenses. A cross-compiled package with
- * another build is made for tests only, and npm refuses to publish it. @throws Error otherwise
+ * Checks that a torch can be published: the default release for CPUs, with its licenses. For another architecture
+ * than this machine's, a package of another build is for tests, and npm refuses to publish it. @throws Error otherwise
  */
 export function requirePublishable(target: Target): void {
   const { torch } = target.files;
-  if (target.arch !== process.arch && !isForCpus(target)) {
-    console.log(`libtorch ${torch} is not for CPUs: its package is for tests, and cannot be published`);
-  } else if (libtorchRelease(torch) !== defaultTorch || !isForCpus(target) || licensesFolder(target) === undefined) {
-    throw new Error(
-      `the set-up has libtorch ${torch}; the package needs pip's torch ${defaultTorch} for CPUs: python3 -m pip install torch==${defaultTorch}, from PyTorch's index of CPU builds`,
-    );
-  }
+  if (target.arch !== process.arch && !isForCpus(target)) return;
+  if (libtorchRelease(torch) === defaultTorch && isForCpus(target) && licensesFolder(target) !== undefined) return;
+  throw new Error(
+    `the set-up has libtorch ${torch}; the package needs pip's torch ${defaultTorch} for CPUs: python3 -m pip install torch==${defaultTorch}, from PyTorch's index of CPU builds`,
+  );
 }
 
 /** The folder of licenses of torch's wheel, which is beside the folder torch; undefined without it. */

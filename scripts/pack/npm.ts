@@ -21,8 +21,8 @@ import { run } from "../setup/command.ts";
 import { pageFolder } from "../setup/page.ts";
 import { root } from "../setup/step.ts";
 import { madeAddons } from "./addons.ts";
-import { targetFor } from "./cross.ts";
-import { isForCpus, requirePublishable, writeLibtorch } from "./libtorch.ts";
+import { isForCpus, targetFor } from "./cross.ts";
+import { requirePublishable, writeLibtorch } from "./libtorch.ts";
 import { tryPackages } from "./npm-trial.ts";
 import { writeTypes } from "./types.ts";
 
