@@ -39,4 +39,19 @@ void write_bitmap(const Picture& picture, uint8_t* file) {
   }
 }
 
+void write_scanlines(const Picture& picture, uint8_t* to) {
+  constexpr uint8_t kUp = 2;
+  const auto& [data, width, height, channels, is_planar, is_opaque] = picture;
+  const Strides strides(width, height, channels, is_planar);
+  for (int64_t y = 0; y < height; ++y) {
+    *to++ = kUp;
+    for (int64_t x = 0; x < width; ++x) {
+      for (int channel = 0; channel < channels; ++channel) {
+        const int64_t at = (y * width + x) * strides.pixel + channel * strides.channel;
+        *to++ = data[at] - (y == 0 ? 0 : data[at - width * strides.pixel]);
+      }
+    }
+  }
+}
+
 }  // namespace pixels

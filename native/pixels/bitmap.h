@@ -26,8 +26,7 @@ void write_bitmap(const Picture& picture, uint8_t* file);
 
 /**
  * Writes the rows of a picture with 1 or 2 channels as PNG's filtered scanlines: `height * (1 + width * channels)`
- * bytes. Bun.Image writes PNG files with colours only. Each row has the filter with the smallest sum of absolute
- * differences (PNG specification, 12.7).
+ * bytes. Bun.Image writes PNG files with colours only. Each row has the filter "Up", which subtracts the row above.
  */
 void write_scanlines(const Picture& picture, uint8_t* to);
 

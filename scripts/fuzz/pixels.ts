@@ -10,7 +10,7 @@ export interface PixelsOptions {
   readonly seed: number;
 }
 
-const sources = ["bitmap", "bmp", "decoded", "gif", "jpeg", "resample", "scanlines", "stored_png", "target"].map(
+const sources = ["bitmap", "bmp", "decoded", "gif", "jpeg", "resample", "stored_png", "target"].map(
   (name) => `native/pixels/${name}.cc`,
 );
 const platform = process.arch === "arm64" ? "linux-arm64" : "linux-x64";
