@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { rm } from "node:fs/promises";
 import { ModelStore, type ModelSummary, type PutResult } from "../src/package/store/store.ts";
-import { type CliResult, cli } from "./helpers/cli.ts";
+import type { CliResult } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { modelConfig, modelLayers, modelOf } from "./helpers/model-content.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
@@ -26,32 +26,10 @@ async function tags(): Promise<Record<string, readonly string[]>> {
   return Object.fromEntries(summaries.map((summary) => [summary.repository, summary.tags]));
 }
 
-describe("serve without a name", () => {
-  const put = (repository: string, folder?: string) => store.put(modelOf(repository, { repository, folder }));
-
-  test("serves the only model of the store, from any folder", async () => {
-    expect(store.unnamed(home.path)).toBe(digits.reference);
-  });
-
-  test("serves the last build of its folder, even if later builds exist", async () => {
-    await using own = await tempDir();
-    const { reference } = await put("own", own.path);
-    await put("other", home.path);
-    await put("pulled");
-    expect(store.unnamed(own.path)).toBe(reference);
-    await run("tag", "own", "copy");
-    expect(store.unnamed(own.path)).toBe(reference);
-  });
-
-  test("lists the models if several exist and none was built in the folder", async () => {
-    await put("other", home.path);
-    expect(await cli(["serve", "-p", "0"], { env: { SCONCE_HOME: home.path } })).toEqual({
-      code: 2,
-      stdout: "",
-      stderr:
-        "sconce: the store has 2 models; name one, or call sconce in the folder of a model that was built (models: digits, other)\n",
-    });
-  });
+test("a command without a name means the most recent build", async () => {
+  expect(await run("inspect")).toMatchObject({ code: 0, stdout: expect.stringContaining(digits.digest) });
+  const { digest } = await store.put(modelOf("other", { repository: "other" }));
+  expect(await run("inspect")).toMatchObject({ code: 0, stdout: expect.stringContaining(digest) });
 });
 
 describe("tag", () => {

@@ -39,7 +39,6 @@ async function writeScript(name: string, file: string): Promise<string> {
 
 const dir = fixture(tempDir);
 const foreign = fixture(() => storeWith("lab"));
-const several = fixture(() => storeWith("lab", "picture"));
 beforeAll(async () => {
   await mkdir(dir.join("home"));
   await addModels(dir.join("home"), ["texts"]);
@@ -116,13 +115,6 @@ describe("is refused by name:", () => {
     await copyFile(dir.join("tuple.pt2"), dir.join("texts.pt2"));
     expect(await run("serve", "texts.pt2")).toMatchObject(
       refusal(2, "texts.pt2 is a file here and a model of the store: write ./texts.pt2 or texts.pt2:latest"),
-    );
-  });
-
-  test("a store with several models, with the way to choose one", async () => {
-    const { home } = several;
-    expect(await run("serve", home)).toMatchObject(
-      refusal(2, `the store has 2 models; name one with SCONCE_HOME=${home} (models: lab, picture)`),
     );
   });
 

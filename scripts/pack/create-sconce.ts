@@ -9,8 +9,7 @@ const file = join(dir, "package.json");
 if (given.startsWith("-")) fail("USAGE bun create sconce [DIR] [options of sconce init]");
 if (existsSync(file)) fail(`${given} has a package.json already; in it: bun add sconce && bunx sconce init .`);
 const { version } = await Bun.file(new URL("package.json", import.meta.url)).json();
-// `sconce serve` without a model's name serves the last build of this folder.
-const scripts = { build: "sconce build", serve: "sconce build && exec sconce serve" };
+const scripts = { build: "sconce build", serve: "exec sconce serve ." };
 const described = { private: true, type: "module", scripts, dependencies: { sconce: version } };
 
 mkdirSync(dir, { recursive: true });

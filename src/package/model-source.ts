@@ -63,7 +63,7 @@ export const modelStore: ModelSource = {
   reference: {
     name: "model",
     description:
-      "repo[:tag] or repo@sha256:…; the default tag is latest; or the path of a folder with a model store. Default: the last build of this folder, else the only model of the store",
+      "repo[:tag] or repo@sha256:…; the default tag is latest; or the path of a folder with a model store. Default: the most recent build",
     required: false,
   },
   async resolve(reference, options = {}) {

@@ -97,7 +97,6 @@ sconce build traced.pt --input x=float32[N,784]`,
       repository,
       tags: ownTag === undefined ? [] : [ownTag],
       isVariant: !options.latest,
-      folder: isFile(dir) ? undefined : folder.path,
       config: configOf({ model, batchSize, examples, pathOf }),
       layers: [
         { mediaType: mediaTypes.bundle, title: "model.js", source: new TextEncoder().encode(code) },

@@ -29,7 +29,7 @@ export function modelPositional({ reference }: ModelSource): Positional {
     description:
       reference === undefined
         ? `${remote}; or ${folder} with a model store. Default: the model inside`
-        : `repo[:tag] or repo@sha256:… (a model of the store; the default tag is latest); ${remote}; a weights file; or ${folder} with a model store, model.ts or weights. Default: the last build of this folder, else the only model of the store`,
+        : `repo[:tag] or repo@sha256:… (a model of the store; the default tag is latest); ${remote}; a weights file; or ${folder} with a model store, model.ts or weights. Default: the most recent build`,
     required: false,
   };
 }
@@ -128,12 +128,7 @@ async function foundIn(
 ): Promise<PackagedModel> {
   const weights = !withoutWeights;
   if ("reference" in given) return source.resolve(given.reference, { weights });
-  if (given.kind === "store") {
-    const fix = `name one with SCONCE_HOME=${given.path}`;
-    return source.resolve(new ModelStore(given.path).unnamed(given.path, fix), { weights, home: given.path });
-  }
-  const isInside = source.reference === undefined;
-  return source.resolve(isInside ? undefined : new ModelStore().unnamed(process.cwd()), { weights });
+  return source.resolve(undefined, { weights, home: given.kind === "store" ? given.path : undefined });
 }
 
 /**

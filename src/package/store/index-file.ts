@@ -1,5 +1,5 @@
 /** Reads and writes the store's index.json, which maps names (`repository:tag`) to manifests. */
-import { readFileSync, realpathSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { isNoFile, SconceError } from "../../base/errors.ts";
@@ -35,11 +35,6 @@ export interface IndexEntry {
   readonly created: Date | undefined;
   /** Where the model was pulled from, as `host/repository`; undefined for a model that was built here. */
   readonly source?: string | undefined;
-  /**
-   * SHA-256 of the path of the folder from which the model was built; undefined if the name comes from a pull or
-   * `sconce tag`.
-   */
-  readonly folder?: string | undefined;
 }
 
 /** The content of index.json in memory. `write` replaces the whole file. */
@@ -91,7 +86,6 @@ export class IndexFile {
         size: descriptor.size,
         created: Number.isNaN(created.getTime()) ? undefined : created,
         source: descriptor.annotations?.[annotations.source],
-        folder: descriptor.annotations?.[annotations.folder],
       };
     });
   }
@@ -106,7 +100,6 @@ export class IndexFile {
       annotations: {
         ...(entry.created && { [annotations.created]: entry.created.toISOString() }),
         ...(entry.source !== undefined && { [annotations.source]: entry.source }),
-        ...(entry.folder !== undefined && { [annotations.folder]: entry.folder }),
       },
     });
   }
@@ -146,9 +139,4 @@ function referenceOf(descriptor: IndexDescriptor): TagReference | undefined {
     // Other tools may write names that are no references to models.
     return undefined;
   }
-}
-
-/** SHA-256 of a folder's real path. The index has no plain paths, because other machines may read it. */
-export function folderDigest(path: string): string {
-  return new Bun.CryptoHasher("sha256").update(realpathSync(path)).digest("hex");
 }

@@ -29,29 +29,6 @@ export function findEntry(entries: readonly IndexEntry[], reference: Reference |
   return found;
 }
 
-interface UnnamedOptions {
-  readonly folder: string;
-  readonly home: string;
-  readonly fix?: string | undefined;
-}
-
-/**
- * The newest build of a folder. If the folder has no builds, the newest build of a store with only one repository.
- * @param options.folder digest of the folder's path, as in index entries
- * @throws SconceError `usage`, listing the models, if the store has several repositories; `model_not_found` if it is
- * empty
- */
-export function findUnnamed(
-  entries: readonly IndexEntry[],
-  { folder, home, fix = `name one, or call ${programName} in the folder of a model that was built` }: UnnamedOptions,
-): IndexEntry {
-  const ofFolder = newest(entries.filter((entry) => entry.folder === folder));
-  if (ofFolder !== undefined) return withGeneratedTag(ofFolder, entries);
-  const known = unique(entries.map((entry) => entry.repository)).sort();
-  if (known.length < 2) return findEntry(entries, undefined, home);
-  throw new SconceError("usage", `the store has ${known.length} models; ${fix} (models: ${listed(known)})`);
-}
-
 /** The entry with the latest build time; undefined for an empty list. The last of several with this time wins. */
 export function newest(entries: readonly IndexEntry[]): IndexEntry | undefined {
   const time = (entry: IndexEntry) => entry.created?.getTime() ?? 0;

@@ -49,8 +49,6 @@ export const annotations = {
   created: "org.opencontainers.image.created",
   /** In index.json only: the repository (`host/repository`) from which the model was pulled. */
   source: "vnd.sconce.source",
-  /** In index.json only: SHA-256 of the path of the folder from which the model was built. */
-  folder: "vnd.sconce.folder",
 } as const;
 
 /** Version of the interface between a model's bundled code and sconce. Models of another version are refused. */

@@ -33,8 +33,6 @@ export interface PutOptions {
   readonly tags?: readonly string[];
   /** Whether an existing tag `latest` stays at its model. By default, `latest` moves to the new build. */
   readonly isVariant?: boolean;
-  /** Folder from which the model is built. Commands that run in this folder find the model without a name. */
-  readonly folder?: string | undefined;
   readonly config: ModelConfig;
   readonly layers: readonly LayerSource[];
   readonly onProgress?: (progress: CopyProgress) => void;

@@ -2,9 +2,9 @@
 import { SconceError } from "../../base/errors.ts";
 import { storeLocation } from "../../machine/files/location.ts";
 import { diskFault, isFull, requireSpace } from "./disk-fault.ts";
-import { folderDigest, type IndexEntry, IndexFile } from "./index-file.ts";
+import { type IndexEntry, IndexFile } from "./index-file.ts";
 import { Layout } from "./layout.ts";
-import { findEntry, findUnnamed } from "./lookup.ts";
+import { findEntry } from "./lookup.ts";
 import { annotations } from "./manifest.ts";
 import { PackagedModel } from "./packaged-model.ts";
 import { type PutOptions, type StagedPackage, stagePackage } from "./packaging.ts";
@@ -41,7 +41,6 @@ interface TaggedModel {
   readonly tags: readonly string[];
   readonly tagsIfAbsent: readonly string[];
   readonly source?: string | undefined;
-  readonly folder?: string | undefined;
 }
 
 export class ModelStore {
@@ -75,7 +74,6 @@ export class ModelStore {
         repository: options.repository,
         tags: [...moved, ...(options.tags ?? [])],
         tagsIfAbsent,
-        folder: options.folder === undefined ? undefined : folderDigest(options.folder),
       });
     });
   }
@@ -158,18 +156,6 @@ export class ModelStore {
   }
 
   /**
-   * The name of the model that a command uses if the user gives none: the newest build of the current folder, otherwise
-   * the only model of the store.
-   * @param folder the current folder
-   * @param fix text in the error message about several models
-   * @throws SconceError `usage` if the store has several models, `model_not_found` if it has none
-   */
-  unnamed(folder: string, fix?: string): string {
-    const entries = IndexFile.read(this.home).entries();
-    return formatReference(findUnnamed(entries, { folder: folderDigest(folder), home: this.home, fix }));
-  }
-
-  /**
    * Checks the digests of all layers of a model. A layer that is unchanged since its last check is not read.
    * @returns for each layer a stamp (inode, size and times), for the next check
    * @throws SconceError `store_corrupt`, or the signal's reason when it is aborted
@@ -201,7 +187,7 @@ export class ModelStore {
     try {
       this.#layout.commit({
         blobs: [],
-        change: (index) => index.set({ ...this.#find(source, index), ...name, folder: undefined }),
+        change: (index) => index.set({ ...this.#find(source, index), ...name }),
       });
     } catch (error) {
       throw diskFault(error, this.home) ?? error;
@@ -269,7 +255,7 @@ export class ModelStore {
     stage,
     ...model
   }: TaggedModel & { verb: string; stage: (reuse: boolean) => Promise<StagedPackage> }): Promise<PutResult> {
-    const { repository, source, folder } = model;
+    const { repository, source } = model;
     // Another process may remove a blob of the store before the index needs it. So the second attempt writes copies of
     // all blobs.
     for (const reuse of [true, false]) {
@@ -280,7 +266,7 @@ export class ModelStore {
         const absent = model.tagsIfAbsent.filter((tag) => !existing.some((entry) => entry.tag === tag));
         const created = new Date();
         for (const tag of [generated, ...model.tags, ...absent]) {
-          index.set({ repository, tag, created, source, folder, ...manifest });
+          index.set({ repository, tag, created, source, ...manifest });
         }
       };
       if (!this.#layout.commit({ blobs, change })) continue;
