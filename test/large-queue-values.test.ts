@@ -72,7 +72,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     expect(first).toEqual(ends[0]?.record.outcome.members);
     expect(small).toBe('"outputs":[1]');
     expect(second).toEqual(first);
-    await one.queue.cancel("p", true);
+    await one.queue.cancel("p");
     expect(await read("p")).toEqual(first);
   });
 

@@ -10,7 +10,6 @@ import type { ListItem } from "../pipeline/item-list.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import { type LivePredictions, type LivePredictionsOptions, nounOf } from "./live-predictions.ts";
 import type { PredictionMetrics } from "./metrics.ts";
-import { CANCELED } from "./record.ts";
 import { type PredictionRequest, storedBody } from "./request.ts";
 import type { BuildParts } from "./running-build.ts";
 import type { Claimed, RequestSource, Store } from "./store.ts";
@@ -119,7 +118,6 @@ export class Claims {
       isTaken,
       room: () => this.#room(),
       lost: (id) => this.#lost(id),
-      canceled: (id) => this.#options.live.get(id)?.end(CANCELED, "canceled"),
       wanted: () => {
         if (!this.#stopping.signal.aborted) load?.();
       },

@@ -128,10 +128,8 @@ export interface Claimer {
    * Only a shared queue calls it: requests of dead processes run even if the process is full.
    */
   room(): Promise<number>;
-  /** Called when the queue has given a claimed request to another process. This process drops it. */
+  /** Called when another process has ended a claimed request, or the queue has given it to another process. This process drops it. */
   lost(id: string): void;
-  /** Called when a client has canceled a claimed request. */
-  canceled(id: string): void;
   /** Called when requests wait that no process claims. */
   wanted(): void;
 }

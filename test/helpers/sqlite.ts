@@ -23,7 +23,6 @@ export function claim(store: SqliteStore, isOwn = (_owner: string) => true): Asy
     isTaken: ({ owner }) => isOwn(owner),
     room: () => Promise.resolve(0),
     lost() {},
-    canceled() {},
     wanted() {},
   };
   return store.claim(claimer);

@@ -50,6 +50,11 @@ export class Leases implements Disposable {
     return !this.#hasLeft && this.claimer?.isActive === true;
   }
 
+  /** Drops a prediction that another process runs now, or has ended. */
+  lost(id: string): void {
+    if (this.#drop(id)) this.claimer?.lost(id);
+  }
+
   /** Called when an event stream watches a prediction. */
   watched(id: string): void {
     this.#leases.get(id)?.watched();
@@ -149,7 +154,7 @@ export class Leases implements Disposable {
 
   #add(request: Claimed): Lease {
     // If this process has a lease for the id, Redis lost that prediction, and its client sent it again.
-    this.#lost(request.id);
+    this.lost(request.id);
     this.#remove(this.#leases.get(request.id));
     const lease = new Lease(request);
     this.#leases.set(request.id, lease);
@@ -174,7 +179,7 @@ export class Leases implements Disposable {
       const state = await this.#options.queue.renew(report);
       if (!this.#isCurrent(lease)) return true;
       lease.reported(report, state);
-      if (state === "lost") this.#lost(lease.id);
+      if (state === "lost") this.lost(lease.id);
       return true;
     } catch {
       return false;
@@ -184,11 +189,6 @@ export class Leases implements Disposable {
   /** Whether the lease was not replaced: a replaced lease belongs to an older prediction with the same id. */
   #isCurrent(lease: Lease): boolean {
     return this.#leases.get(lease.id) === lease;
-  }
-
-  /** Drops a prediction that another process runs now, or has ended. */
-  #lost(id: string): void {
-    if (this.#drop(id)) this.claimer?.lost(id);
   }
 
   /**

@@ -7,11 +7,11 @@ import { entriesOf } from "./replies.ts";
 /**
  * Notifications. `ended` has the record of an ended prediction, the others have an id.
  * - `read`: the prediction has ended. This node reads the record.
- * - `canceled`: a client has canceled the prediction, which this node runs.
+ * - `lost`: another node has ended the prediction, which this node runs.
  * - `events`: the prediction has new events. This node reads the events.
  * - `watched`: an event stream reads the events of the prediction, which this node runs.
  */
-const letters = ["ended", "read", "canceled", "events", "watched"] as const;
+const letters = ["ended", "read", "lost", "events", "watched"] as const;
 export type Letter = (typeof letters)[number];
 export type Letters = (readonly [letter: Letter, value: string])[];
 

@@ -55,8 +55,6 @@ const MAX_OUTCOMES = 64;
 const MAX_SMALL_BYTES = 65_536;
 /** Limits of the retention time in milliseconds. Waiting clients read an outcome after its notification. */
 const RETENTION_MS = { least: 10_000, most: 1e12 };
-/** Milliseconds after the deadline in which the worker can end the prediction with its outputs so far. Then any node ends it. */
-const GRACE_MS = 1500;
 /** Milliseconds of silence, in addition to a lease, after which a worker counts as ended, and after which it is removed. */
 const SILENT_MS = 5000;
 const IDLE_MS = 60_000;
@@ -67,13 +65,8 @@ const PAGES_BYTES = 2 ** 22;
 /** The facts of a request in an entry of the stream, beside its body. */
 type RequestFacts = Omit<QueuedRequest, "body" | "isWatched">;
 
-/** The effect of a call on a prediction. */
-interface Ending {
-  /** `ended`: the call ended it. `claimed`: its worker must end it. `over`: it had ended before. */
-  readonly how: "ended" | "claimed" | "over";
-  /** The waiting nodes, or the worker. */
-  readonly nodes: string;
-}
+/** Who stores an outcome: the worker of the prediction, or any node. */
+type Ender = "worker" | "any";
 
 export class Queue implements Disposable {
   readonly node: string;
@@ -89,7 +82,7 @@ export class Queue implements Disposable {
   readonly #options: QueueOptions;
   readonly #retentionMs: number;
   readonly #creates: CallBatch<QueuedRequest, Accepted | Full>;
-  readonly #outcomes: CallBatch<QueuedOutcome, Ending>;
+  readonly #outcomes: CallBatch<QueuedOutcome, null>;
   readonly #reports: CallBatch<LeaseReport, LeaseState>;
   /** Redis' clock minus `performance.now()`, in milliseconds. Before the first answer, the clock of this machine counts. */
   #clockMs = Date.now() - performance.now();
@@ -167,20 +160,16 @@ export class Queue implements Disposable {
     return { pages, isMore: pages.length === MAX_PAGES };
   }
 
-  /**
-   * Cancels a prediction. The node that runs the prediction ends it with its outputs so far, and this node is notified.
-   * @param isForced whether to end it at once instead
-   */
-  async cancel(id: string, isForced = false): Promise<void> {
-    const { how, nodes } = await this.#fail(id, () => ({ message: CANCELED, isForced }));
-    if (how === "claimed") this.mail.send([[nodes, ["canceled", id]]]);
+  /** Cancels a prediction of any queue of the repository, unless it has ended. The node that runs it is notified. */
+  cancel(id: string): Promise<void> {
+    return this.#fail(id, () => CANCELED);
   }
 
-  /** Ends a prediction of any queue of the repository whose time limit has passed, unless its worker still may end it. */
-  async endLate(id: string): Promise<void> {
-    await this.#fail(id, ({ createdAtMs }, deadlineMs) => {
+  /** Ends a prediction of any queue of the repository whose time limit has passed. */
+  endLate(id: string): Promise<void> {
+    return this.#fail(id, ({ createdAtMs }, deadlineMs) => {
       const seconds = Math.round((deadlineMs - createdAtMs) / 10) / 100;
-      return { message: `Timed out after ${seconds} s`, isForced: this.nowMs >= deadlineMs + GRACE_MS };
+      return `Timed out after ${seconds} s`;
     });
   }
 
@@ -293,12 +282,9 @@ export class Queue implements Disposable {
 
   /**
    * Ends a prediction of any queue of the repository as failed.
-   * @param how the error message, and whether to end the prediction even if a worker runs it
+   * @param messageOf returns the error message
    */
-  async #fail(
-    id: string,
-    how: (record: PredictionRecord, deadlineMs: number) => { readonly message: string; readonly isForced: boolean },
-  ): Promise<Ending> {
+  async #fail(id: string, messageOf: (record: PredictionRecord, deadlineMs: number) => string): Promise<void> {
     const { keys, link } = this;
     const reply = await link.call("hmget", keys.prediction(id), ...RECORD_FIELDS, "queue", "deadline");
     const [queue, deadlineMs] = listOf(reply).slice(-2).map(textOf);
@@ -306,21 +292,15 @@ export class Queue implements Disposable {
     if (!queue || record === undefined) {
       // The prediction has ended, or its keys were deleted.
       await link.call("zrem", keys.deadlines, id);
-      return { how: "over", nodes: "" };
+      return;
     }
-    const { message, isForced } = how(record, Number(deadlineMs));
-    const outcome = { status: "failed", members: `"error_message":${JSON.stringify(message)}` } as const;
-    const ended = { record: { ...record, finishedAtMs: 0, outcome }, bytes: 0 };
-    const [ending = { how: "over", nodes: "" }] = await this.#end([ended], isForced ? "any" : "unclaimed", queue);
-    return ending;
+    const members = `"error_message":${JSON.stringify(messageOf(record, Number(deadlineMs)))}`;
+    const outcome = { status: "failed", members } as const;
+    await this.#end([{ record: { ...record, finishedAtMs: 0, outcome }, bytes: 0 }], "any", queue);
   }
 
-  /** Stores outcomes, and notifies the waiting nodes. @param who which predictions to end, see `finishScript` */
-  async #end(
-    outcomes: readonly QueuedOutcome[],
-    who: "worker" | "unclaimed" | "any",
-    queue?: string,
-  ): Promise<readonly Ending[]> {
+  /** Stores outcomes, and notifies the waiting nodes, and the worker whose prediction another node ends. */
+  async #end(outcomes: readonly QueuedOutcome[], who: Ender, queue?: string): Promise<readonly null[]> {
     const { keys } = this;
     const webhookLeaseMs = who === "worker" && this.#options.deliversWebhooks ? this.leaseMs : 0;
     const finishedAtMs = Math.floor(this.nowMs);
@@ -339,14 +319,15 @@ export class Queue implements Disposable {
       [...names, ...outcomes.map(({ record }) => keys.prediction(record.id))],
       [this.#retentionMs, webhookLeaseMs, who, ...args],
     );
-    const endings = listOf(reply).map((each): Ending => {
-      const [how, nodes] = listOf(each).map(textOf);
-      return { how: how === "ended" || how === "claimed" ? how : "over", nodes: nodes ?? "" };
+    const notices = listOf(reply).flatMap((each, i): [string, Letters[number]][] => {
+      const [nodes = "", worker = ""] = listOf(each).map(textOf);
+      return [
+        [nodes, letters[i] ?? ["read", ""]],
+        [worker, ["lost", outcomes[i]?.record.id ?? ""]],
+      ];
     });
-    this.mail.send(
-      endings.flatMap(({ how, nodes }, i) => (how === "ended" ? [[nodes, letters[i] ?? ["read", ""]]] : [])),
-    );
-    return endings;
+    this.mail.send(notices);
+    return outcomes.map(() => null);
   }
 
   /** @param deliveries number of claims of the entry, the present claim included */

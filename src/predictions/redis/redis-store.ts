@@ -32,8 +32,6 @@ export interface RedisStoreOptions {
 const UNCLAIMED_MS = 1000;
 /** Milliseconds for which the start waits for Redis. Then the server starts without it. */
 const START_MS = 2000;
-/** Milliseconds in which the process that runs a canceled prediction can report its outputs. Then it ends without outputs. */
-const CANCEL_MS = 1000;
 /** First character of the ids of predictions in queues. Ids of a server without `--queue` begin with other characters. */
 const OWNER = "_";
 
@@ -148,16 +146,11 @@ export class RedisStore implements Store, SharedStore {
   }
 
   async cancel(kind: Kind, id: string): Promise<PredictionRecord | undefined> {
-    using followed = this.follow(id);
-    for (const isForced of [false, true]) {
-      const record = await followed.read();
-      if (record?.kind !== kind) return undefined;
-      if (hasEnded(record)) return record;
-      await this.#queue.cancel(id, isForced);
-      await followed.poll(0);
-      await Promise.race([new Promise<void>((resolve) => followed.onceOver({ over: resolve })), Bun.sleep(CANCEL_MS)]);
-    }
-    return followed.record ?? this.read(id);
+    const record = await this.read(id);
+    if (record?.kind !== kind) return undefined;
+    if (hasEnded(record)) return record;
+    await this.#queue.cancel(id);
+    return this.read(id);
   }
 
   abandon(id: string, expiresMs: number): void {
@@ -189,7 +182,7 @@ export class RedisStore implements Store, SharedStore {
   }
 
   #received(letter: Letter, value: string): void {
-    if (letter === "canceled") this.#leases.claimer?.canceled(value);
+    if (letter === "lost") this.#leases.lost(value);
     else if (letter === "watched") this.#leases.watched(value);
     else if (letter === "events") void this.#followed.get(value)?.readEvents();
     else if (letter === "read") void this.#followed.get(value)?.poll(0);

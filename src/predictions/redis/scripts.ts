@@ -10,6 +10,8 @@ const MARGIN_MS = 10_000;
 const MAIL_MS = 60_000;
 /** Milliseconds after which the keys of an empty queue without a replica expire. */
 const UNUSED_MS = 86_400_000;
+/** Milliseconds after the deadline in which the worker can end the prediction with its outputs so far. Then any node ends it. */
+const GRACE_MS = 1500;
 /** Maximum predictions that one poll ends because their time limit has passed. */
 const MAX_LATE = 100;
 
@@ -65,9 +67,9 @@ return answer
 /**
  * Stores outcomes. The first outcome of a prediction stands.
  * - `KEYS`: work, totals, deadlines, due; for each prediction `p:ID`
- * - Arguments: retention time, lease of this node's webhooks, which predictions to end; for each prediction the number of further arguments, then names and
- *   values of fields. Predictions to end: `worker` for the caller's, `unclaimed` if no worker runs the prediction, or `any`
- * @returns for each prediction `ended` and the waiting nodes if this call ended it, `claimed` and the worker if the worker must end it, or `over`
+ * - Arguments: retention time, lease of this node's webhooks, `worker` if this node has run the predictions, else `any`; for each prediction the number of
+ *   further arguments, then names and values of fields
+ * @returns for each prediction the waiting nodes, and a worker that still runs it; nothing for a prediction that had ended
  */
 export const finishScript = new LuaScript(`${clock}${holder}
 local work, totals, deadlines, due = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -78,10 +80,9 @@ for k = 5, #KEYS do
   local key, n = KEYS[k], tonumber(ARGV[at])
   local entry, id, created, count, size, fronts, webhook =
     unpack(redis.call('HMGET', key, 'entry', 'id', 'created', 'count', 'bytes', 'fronts', 'webhook'))
-  local worker = entry and ARGV[3] == 'unclaimed' and holderOf(entry)
-  if not entry then answer[k - 4] = { 'over' }
-  elseif worker then answer[k - 4] = { 'claimed', worker }
+  if not entry then answer[k - 4] = {}
   else
+    answer[k - 4] = { fronts, ARGV[3] == 'any' and holderOf(entry) or '' }
     redis.call('HDEL', key, 'entry', 'queue', 'bytes', 'deadline', 'fronts', 'watched', 'worker', 'eventBytes', 'body', 'done', 'started', 'logs')
     redis.call('HSET', key, unpack(ARGV, at + 1, at + n))
     redis.call('PEXPIRE', key, ARGV[1])
@@ -89,7 +90,6 @@ for k = 5, #KEYS do
     items, bytes = items + count, bytes + size
     entries[#entries + 1] = entry
     ids[#ids + 1] = id
-    answer[k - 4] = { 'ended', fronts }
   end
   at = at + n + 1
 end
@@ -217,6 +217,6 @@ if waiting > 0 then
   if oldest then age = now - string.match(oldest[1], '%d+') end
 end
 local total = redis.call('HMGET', totals, 'items', 'ended')
-local late = redis.call('ZRANGEBYSCORE', deadlines, '-inf', now, 'LIMIT', 0, ${MAX_LATE})
+local late = redis.call('ZRANGEBYSCORE', deadlines, '-inf', now - ${GRACE_MS}, 'LIMIT', 0, ${MAX_LATE})
 return { now, isFull, tonumber(total[1] or 0), tonumber(total[2] or 0), math.max(0, waiting), taken, math.max(0, age), workers, unpack(late) }
 `);
