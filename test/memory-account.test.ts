@@ -10,7 +10,7 @@ import { MemoryStore } from "../src/predictions/memory-store.ts";
 import type { EndedRecord } from "../src/predictions/record.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-const inTurn = { signal: new AbortController().signal, isNext: false };
+const { signal: inTurn } = new AbortController();
 
 describe("memory of requests", () => {
   test("is granted if it fits, and released once, when its charge is disposed", () => {
@@ -115,7 +115,7 @@ describe("files", () => {
     const [first, second, third] = [account.add("files", 0), account.add("files", 0), account.add("files", 0)];
     await account.takeInTurn(first, 40, inTurn);
     const abort = new AbortController();
-    const given = account.takeInTurn(second, 45, { ...inTurn, signal: abort.signal });
+    const given = account.takeInTurn(second, 45, abort.signal);
     const turn = account.takeInTurn(third, 5, inTurn);
     abort.abort(new Error("no longer"));
     await expect(given).rejects.toThrow("no longer");

@@ -5,14 +5,14 @@
 
 import type { ModelFile } from "../author/file.ts";
 import { Gate } from "../base/collections/gate.ts";
-import type { FetchedFile } from "./fetcher.ts";
 import type { ItemPipeline } from "./item-pipeline.ts";
-import { FileMemory, NoRoomNow } from "./memory/file-memory.ts";
+import { FileMemory } from "./memory/file-memory.ts";
 import type { MemoryAccount } from "./memory/memory-account.ts";
 
 interface FileFetchesOptions {
   readonly pipeline: ItemPipeline;
   readonly memory: MemoryAccount;
+  /** Maximum inputs whose files are fetched at the same time. */
   readonly maxFetches: number;
 }
 
@@ -24,75 +24,52 @@ interface FetchOptions {
   readonly convertError?: (index: number, error: unknown) => unknown;
 }
 
+/** Maximum files of one input that are fetched at the same time. */
+const MAX_OF_INPUT = 8;
+
 export class FileFetches {
   readonly #options: FileFetchesOptions;
-  readonly #gate: Gate;
-  /** Admits one input at a time that waits for memory while it holds files. Two such inputs could wait for each other. */
-  readonly #severalFiles = new Gate(1);
+  readonly #inputs: Gate;
 
   constructor(options: FileFetchesOptions) {
     this.#options = options;
-    this.#gate = new Gate(options.maxFetches);
+    this.#inputs = new Gate(options.maxFetches);
   }
 
-  /** Whether the next file would have to wait. */
+  /** Whether the files of the next input would have to wait. */
   get areFull(): boolean {
-    return this.#gate.isFull;
+    return this.#inputs.isFull;
   }
 
   /**
-   * Fetches all files. A single file waits for memory. If memory is short for several files, all are freed. They are
-   * fetched again, one by one, when no other input with several files waits for memory.
-   * @returns the memory charges of the files; the caller disposes them
+   * Fetches all files of an input, after those of earlier inputs, and while there is memory for them.
+   * @returns the memory of the files; the caller disposes it
    * @throws SconceError of the first failed fetch, or of a field that does not accept the content of its file
    */
-  async fetch(files: readonly ModelFile[], options: FetchOptions): Promise<FileMemory> {
-    if (files.length < 2) return this.#fetchAll(files, options, true);
-    try {
-      return await this.#fetchAll(files, options, false);
-    } catch (error) {
-      if (!(error instanceof NoRoomNow)) throw error;
-      return this.#severalFiles.run(options.owner, () => {
-        options.signal.throwIfAborted();
-        return this.#fetchAll(files, options, true);
-      });
-    }
+  fetch(files: readonly ModelFile[], options: FetchOptions): Promise<FileMemory> {
+    if (files.length === 0) return this.#fetchAll(files, options);
+    return this.#inputs.run(options.owner, () => this.#fetchAll(files, options));
   }
 
   async #fetchAll(
     files: readonly ModelFile[],
-    { owner, signal, convertError = (_, error) => error }: FetchOptions,
-    isPatient: boolean,
+    { signal, convertError = (_, error) => error }: FetchOptions,
   ): Promise<FileMemory> {
     const { pipeline, memory: account } = this.#options;
     const failed = new AbortController();
     const either = AbortSignal.any([signal, failed.signal]);
-    const memory = new FileMemory(account, { count: files.length, isPatient });
-    const fetchOne = async (index: number): Promise<FetchedFile> => {
-      const file = files[index];
-      if (file === undefined) throw new RangeError("there is no such file");
+    const memory = new FileMemory(account, files.length);
+    const gate = new Gate(MAX_OF_INPUT);
+    const fetchOne = async (file: ModelFile, index: number) => {
       try {
-        return await pipeline.fetch(file, either, memory.charge(index));
+        file.fill(await pipeline.fetch(file, either, memory));
       } catch (error) {
-        throw error instanceof NoRoomNow ? error : convertError(index, error);
+        throw convertError(index, error);
       }
     };
     try {
-      const contents: FetchedFile[] = [];
-      if (isPatient && files.length > 1) {
-        // Fetches the files outside the gate: fetches inside the gate may wait for the memory that this input holds.
-        for (const index of files.keys()) contents.push(await fetchOne(index));
-      } else {
-        contents.push(...(await Promise.all(files.map((_, index) => this.#gate.run(owner, () => fetchOne(index))))));
-      }
-      // Sets the content of the files only after the last fetch, because a retry fetches all of them again.
-      for (const [index, content] of contents.entries()) {
-        try {
-          files[index]?.fill(content);
-        } catch (error) {
-          throw convertError(index, error);
-        }
-      }
+      await Promise.all(files.map((file, index) => gate.run(this, () => fetchOne(file, index))));
+      memory.settle();
       return memory;
     } catch (error) {
       memory[Symbol.dispose]();

@@ -7,7 +7,7 @@ import { raced } from "../base/raced.ts";
 import type { AddressGuard } from "../machine/network/address-guard.ts";
 import { GuardedRequests } from "../machine/network/guarded-requests.ts";
 import { redirectStatuses } from "../machine/network/redirects.ts";
-import type { FileCharge } from "./memory/file-memory.ts";
+import type { FileMemory } from "./memory/file-memory.ts";
 
 export interface FetcherOptions {
   readonly guard: AddressGuard;
@@ -30,13 +30,13 @@ export interface FetchedFile {
 export interface FetchOptions {
   readonly signal?: AbortSignal;
   readonly maxBytes?: number;
-  readonly charge?: FileCharge | undefined;
+  readonly memory?: FileMemory | undefined;
 }
 
 interface Fetching {
   readonly signal: AbortSignal;
   readonly maxBytes: number;
-  readonly charge: FileCharge | undefined;
+  readonly memory: FileMemory | undefined;
 }
 
 const maxUrlLength = 8192;
@@ -70,7 +70,7 @@ export class Fetcher implements Disposable {
    * Fetches the content of a URL.
    *
    * @param options.maxBytes for this file, if lower than the fetcher's limit
-   * @param options.charge is charged before the bytes are read. The time limit includes the wait for memory.
+   * @param options.memory gives memory before the bytes are read. The time limit includes the wait for memory.
    * @throws SconceError `file_refused` for a scheme, an address, a redirect or credentials; `file_unavailable` for the
    * time limit, a status or the connection; `file_too_large`; `file_invalid` for a bad URL or encoding; `canceled` for
    * an aborted signal, or the signal's reason if it is a SconceError
@@ -82,7 +82,7 @@ export class Fetcher implements Disposable {
     const maxBytes = this.#mostOf(options.maxBytes);
     const parsed = parseUrl(url);
     return this.#limited(parsed, options.signal, (signal) =>
-      this.#follow(parsed, { signal, maxBytes, charge: options.charge }),
+      this.#follow(parsed, { signal, maxBytes, memory: options.memory }),
     );
   }
 
@@ -176,7 +176,7 @@ function checkUrl(url: URL, prefix: string): URL {
 }
 
 async function readFile(url: URL, response: Response, fetching: Fetching): Promise<FetchedFile> {
-  const { maxBytes, charge, signal } = fetching;
+  const { maxBytes, memory, signal } = fetching;
   if (response.status !== 200) {
     throw new SconceError("file_unavailable", `${urlLabel(url)} answered ${response.status}`);
   }
@@ -190,19 +190,17 @@ async function readFile(url: URL, response: Response, fetching: Fetching): Promi
     const shown = JSON.stringify(encoding.slice(0, 20));
     throw new SconceError("file_invalid", `${urlLabel(url)} has the Content-Encoding ${shown}; expected none`);
   }
-  if (charge !== undefined) {
-    await charge.take(declared || Math.min(maxBytes, UNKNOWN_BYTES, charge.maxUnknownBytes), signal);
-  }
-  const bytes = await readBody(url, response, { ...fetching, declared });
+  const taken = declared || Math.min(maxBytes, UNKNOWN_BYTES, memory?.maxUnknownBytes ?? 0);
+  await memory?.take(taken, signal);
+  const bytes = await readBody(url, response, { ...fetching, declared, taken });
   const mediaType = headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
-  charge?.grow(bytes.length - charge.bytes);
   return { bytes, mediaType: mediaType || "application/octet-stream" };
 }
 
 async function readBody(
   url: URL,
   response: Response,
-  { maxBytes, charge, declared }: Pick<Fetching, "maxBytes" | "charge"> & { readonly declared: number },
+  { maxBytes, memory, declared, taken }: Fetching & { readonly declared: number; readonly taken: number },
 ): Promise<Uint8Array> {
   // A file of known length is read into one array, so it is never in memory twice.
   const whole = new Uint8Array(declared);
@@ -222,9 +220,10 @@ async function readBody(
       freeChunk(value);
       continue;
     }
-    if (charge !== undefined && size > charge.bytes) charge.grow(value.length);
+    memory?.resize(Math.min(value.length, Math.max(0, size - taken)));
     chunks.push(value);
   }
+  memory?.resize(Math.min(0, size - taken));
   if (declared > 0) return whole;
   const [only] = chunks;
   return only && chunks.length === 1 ? only : Buffer.concat(chunks, size);

@@ -16,7 +16,7 @@ import { hookError } from "../engine/hook-fault.ts";
 import type { FetchedFile, Fetcher } from "./fetcher.ts";
 import type { InputPlace } from "./hooks.ts";
 import { Hooks } from "./hooks.ts";
-import type { FileCharge } from "./memory/file-memory.ts";
+import type { FileMemory } from "./memory/file-memory.ts";
 import { type Encoded, OutputEncoder, type TextForm } from "./output-encoder.ts";
 
 export type Tensors = Readonly<Record<string, Tensor>>;
@@ -86,11 +86,11 @@ export class ItemPipeline {
 
   /**
    * Fetches the content of a file, but does not fill the file.
-   * @param charge is charged before the bytes are read, and waits for memory
+   * @param memory gives memory before the bytes are read
    * @throws SconceError of the fetcher
    */
-  fetch(file: ModelFile, signal: AbortSignal, charge?: FileCharge): Promise<FetchedFile> {
-    return this.#fetcher.fetch(file.url ?? "", { signal, maxBytes: file.limits.maxBytes, charge });
+  fetch(file: ModelFile, signal: AbortSignal, memory?: FileMemory): Promise<FetchedFile> {
+    return this.#fetcher.fetch(file.url ?? "", { signal, maxBytes: file.limits.maxBytes, memory });
   }
 
   /**

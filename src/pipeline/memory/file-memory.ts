@@ -1,80 +1,65 @@
-/** Memory for all files of one input. At most one input waits while it holds memory: two such inputs would deadlock. */
+/** Memory for all files of one input. An input that waits for memory holds none: two such inputs would deadlock. */
 import { SconceError } from "../../base/errors.ts";
-import { Charge } from "./charge.ts";
+import { type Charge, memoryFull } from "./charge.ts";
 import type { MemoryAccount } from "./memory-account.ts";
-
-/** Thrown when one of an input's files does not fit. The caller must free all files of the input. */
-export class NoRoomNow extends Error {}
 
 export class FileMemory implements Disposable {
   readonly #account: MemoryAccount;
-  readonly #charges: readonly FileCharge[];
-  readonly #isPatient: boolean;
-  #requested = 0;
+  readonly #count: number;
+  readonly #charge: Charge;
+  #reservation: Promise<void> | undefined;
+  #needed = 0;
 
-  /**
-   * Creates an empty charge for each file.
-   * @param count number of files
-   * @param isPatient whether files wait for memory; true for at most one input with several files at a time
-   */
-  constructor(account: MemoryAccount, { count, isPatient }: { readonly count: number; readonly isPatient: boolean }) {
+  /** @param count number of files */
+  constructor(account: MemoryAccount, count: number) {
     this.#account = account;
-    this.#isPatient = isPatient;
-    this.#charges = Array.from({ length: count }, () => new FileCharge(this, account));
+    this.#count = count;
+    this.#charge = account.add("files", 0);
   }
 
   get bytes(): number {
-    return this.#charges.reduce((sum, { bytes }) => sum + bytes, 0);
-  }
-
-  charge(index: number): FileCharge | undefined {
-    return this.#charges[index];
+    return this.#charge.bytes;
   }
 
   /** Bytes to assume for a file of unknown length, so that all files of the input fit. */
   get maxUnknownBytes(): number {
-    return this.#account.maxFileBytes / this.#charges.length;
-  }
-
-  /** Charges a file. Only `FileCharge` calls this method. */
-  async take(charge: Charge, bytes: number, signal: AbortSignal): Promise<void> {
-    const { maxFileBytes } = this.#account;
-    this.#requested += bytes;
-    if (this.#requested > maxFileBytes) {
-      const what = this.#charges.length === 1 ? "the file has" : "the files that are needed together have at least";
-      throw new SconceError(
-        "file_too_large",
-        `${what} ${this.#requested} bytes; this server has room for ${Math.floor(maxFileBytes)} (--max-memory)`,
-      );
-    }
-    const isNext = this.#charges.length > 1;
-    if (this.#isPatient) await this.#account.takeInTurn(charge, bytes, { signal, isNext });
-    else if (!this.#account.tryTakeInTurn(charge, bytes)) throw new NoRoomNow("there is no room for all files now");
-  }
-
-  [Symbol.dispose](): void {
-    for (const charge of this.#charges) charge[Symbol.dispose]();
-  }
-}
-
-export class FileCharge extends Charge {
-  readonly #memory: FileMemory;
-
-  constructor(memory: FileMemory, account: MemoryAccount) {
-    super(account, "files");
-    this.#memory = memory;
-  }
-
-  get maxUnknownBytes(): number {
-    return this.#memory.maxUnknownBytes;
+    return this.#account.maxFileBytes / this.#count;
   }
 
   /**
-   * Charges the expected size of the file.
-   * @throws SconceError `file_too_large` for files that never fit; NoRoomNow if they do not fit now; the reason of the
-   * signal
+   * Takes memory for a file. The first file waits until there is memory for all files, as if they had its size.
+   * @throws SconceError `file_too_large` for files that never fit, `queue_full` if larger files follow and there is no
+   * memory now; the reason of the signal
    */
-  take(bytes: number, signal: AbortSignal): Promise<void> {
-    return this.#memory.take(this, bytes, signal);
+  async take(bytes: number, signal: AbortSignal): Promise<void> {
+    const { maxFileBytes } = this.#account;
+    this.#needed += bytes;
+    if (this.#needed > maxFileBytes) {
+      const what = this.#count === 1 ? "the file has" : "the files that are needed together have at least";
+      throw new SconceError(
+        "file_too_large",
+        `${what} ${this.#needed} bytes; this server has room for ${Math.floor(maxFileBytes)} (--max-memory)`,
+      );
+    }
+    this.#reservation ??= this.#account.takeInTurn(this.#charge, Math.min(maxFileBytes, this.#count * bytes), signal);
+    await this.#reservation;
+    const missing = this.#needed - this.#charge.bytes;
+    if (missing > 0 && !this.#account.hasRoom("outputs", missing)) throw memoryFull();
+    this.resize(0);
+  }
+
+  /** Corrects the size of a file that is being read. */
+  resize(change: number): void {
+    this.#needed += change;
+    this.#charge.grow(Math.max(0, this.#needed - this.#charge.bytes));
+  }
+
+  /** Frees the memory that the files have not needed. Called when all are read. */
+  settle(): void {
+    this.#charge.grow(this.#needed - this.#charge.bytes);
+  }
+
+  [Symbol.dispose](): void {
+    this.#charge[Symbol.dispose]();
   }
 }

@@ -53,12 +53,6 @@ export interface MemoryAccountOptions {
   readonly shared?: { readonly count: number } & Readonly<Record<"held" | "pictures" | "results", Counter>>;
 }
 
-export interface FileTurn {
-  readonly signal: AbortSignal;
-  /** Puts the file before all waiting files, because its input holds memory that they wait for. */
-  readonly isNext: boolean;
-}
-
 interface Waiter {
   readonly bytes: number;
   readonly admit: () => void;
@@ -182,21 +176,11 @@ export class MemoryAccount implements Account {
     this.#relievers.add(relieve);
   }
 
-  /**
-   * Charges a file as soon as it fits, after the files that already wait, or before them with `isNext`.
-   * @throws the reason of the signal
-   */
-  async takeInTurn(charge: Charge, bytes: number, { signal, isNext }: FileTurn): Promise<void> {
+  /** Charges files as soon as they fit, after the files that already wait. @throws the reason of the signal */
+  async takeInTurn(charge: Charge, bytes: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    if (isNext && this.#hasRoomForFile(bytes)) charge.grow(bytes);
-    else if (!this.tryTakeInTurn(charge, bytes)) await this.#wait(charge, bytes, { signal, isNext });
-  }
-
-  /** Charges a file unless it would have to wait. @returns whether it was charged */
-  tryTakeInTurn(charge: Charge, bytes: number): boolean {
-    if (this.#waiters.length > 0 || !this.#hasRoomForFile(bytes)) return false;
-    charge.grow(bytes);
-    return true;
+    if (this.#waiters.length > 0 || !this.#hasRoomForFile(bytes)) await this.#wait(charge, bytes, signal);
+    else charge.grow(bytes);
   }
 
   /** Adds bytes to a use of memory. Only `Charge` calls this method. */
@@ -213,7 +197,7 @@ export class MemoryAccount implements Account {
     }
   }
 
-  #wait(charge: Charge, bytes: number, { signal, isNext }: FileTurn): Promise<void> {
+  #wait(charge: Charge, bytes: number, signal: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const leave = () => {
       this.#waiters.splice(this.#waiters.indexOf(waiter), 1);
@@ -227,8 +211,7 @@ export class MemoryAccount implements Account {
       resolve();
     };
     const waiter: Waiter = { bytes, admit };
-    if (isNext) this.#waiters.unshift(waiter);
-    else this.#waiters.push(waiter);
+    this.#waiters.push(waiter);
     signal.addEventListener("abort", leave, { once: true });
     this.#pollLater();
     return promise;
