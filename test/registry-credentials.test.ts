@@ -176,9 +176,11 @@ describe("a registry with a token server", () => {
   });
 
   test("gives tokens without a login, too, and a new token when the old one has expired", async () => {
-    await using server = await fakeRegistry({ tokens: { uses: 2 } });
+    const tokens = { uses: Infinity };
+    await using server = await fakeRegistry({ tokens });
     await pushTo(store, "digits:v1", `${server.host}/open/digits:v1`);
     const { length } = server.tokens;
+    tokens.uses = 2;
     await pullFrom(new ModelStore(dir.join("anonymous")), `${server.host}/open/digits:v1`);
     expect(server.tokens.slice(length).map(({ authorization }) => authorization)).toEqual([undefined, undefined]);
   });
