@@ -54,20 +54,22 @@ describe("the store", () => {
     expect(store.retained.bytes).toBeLessThan(1000);
   });
 
-  test("keeps the first outcome of an id, and ignores a second", async () => {
+  const digest = "digest of the body";
+
+  test("keeps the first outcome of an id that a client chose, and ignores a second", async () => {
     const { store } = storeWith({});
-    const first = endOf("1");
+    const first = endOf("1", { digest });
     store.finish(first);
-    store.finish(endOf("1", { outcome: { status: "failed", members: '"error_message":"Canceled"' } }));
+    store.finish(endOf("1", { digest, outcome: { status: "failed", members: '"error_message":"Canceled"' } }));
     expect(await store.read("1")).toEqual(first);
     expect(store.retained.count).toBe(1);
   });
 
-  test("accepts another outcome of an id once the first has expired, even if nobody has read it since", async () => {
+  test("accepts another outcome of a chosen id once the first has expired, even if nobody has read it since", async () => {
     const { store, clock } = storeWith({ maxAgeMs: 1000 });
-    store.finish(endOf("1"));
+    store.finish(endOf("1", { digest }));
     clock.nowMs = 1001;
-    const again = endOf("1", { outcome: { status: "failed", members: '"error_message":"Canceled"' } });
+    const again = endOf("1", { digest, outcome: { status: "failed", members: '"error_message":"Canceled"' } });
     store.finish(again);
     expect(await store.read("1")).toEqual(again);
     expect(store.retained.count).toBe(1);

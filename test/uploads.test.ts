@@ -15,7 +15,7 @@ function receiving() {
   // Each body is charged three times, so memory suffices for little more than one body.
   const memory = new MemoryAccount({ maxBytes: 3_500_000 });
   const limits = { maxBytes: 2 ** 24, memory, uploads: new Uploads(() => clock.ms) };
-  const read = (body: ReadableStream<Uint8Array> | string, bytes?: number) => {
+  const read = async (body: ReadableStream<Uint8Array> | string, bytes?: number) => {
     const announced = bytes === undefined ? {} : { "Content-Length": String(bytes) };
     const headers = { "Content-Type": "application/json", ...announced };
     return readBody(new Request("http://x/", { method: "POST", body, headers }), limits);

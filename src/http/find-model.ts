@@ -14,8 +14,12 @@ interface FinderOptions {
 
 /** Returns a function that sets the path that the router matches, the API key and the model of a request. */
 export function modelFinder({ config: { basePath }, keys, names }: FinderOptions): (context: RequestContext) => void {
+  // The next request often has the same URL.
+  let last = { url: "", path: "" };
   return (context) => {
-    const path = withoutPrefix(pathOf(context.request), basePath);
+    const { url } = context.request;
+    if (url !== last.url) last = { url, path: withoutPrefix(pathOf(context.request), basePath) };
+    const { path } = last;
     context.path = path;
     context.served = names.list[0];
     context.key = keys?.find(context.request.headers);

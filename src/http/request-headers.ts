@@ -17,6 +17,14 @@ export const MAX_WEBHOOK_URL = 2048;
  */
 export function waitMsOf(prefer: string | null): number {
   if (prefer === null) return 0;
+  if (prefer !== lastPrefer.header) lastPrefer = { header: prefer, waitMs: parsedWaitMs(prefer) };
+  return lastPrefer.waitMs;
+}
+
+/** The last preference. The next request often has the same. */
+let lastPrefer = { header: "", waitMs: 0 };
+
+function parsedWaitMs(prefer: string): number {
   if (prefer === "wait") return DEFAULT_WAIT_S * 1000;
   const wait = /(?:^|,|;)\s*wait(?:\s*=\s*"?(\d+)"?)?\s*(?:,|;|$)/i.exec(prefer);
   if (wait === null) return 0;

@@ -27,11 +27,11 @@ export class Upload {
    */
   untilDropped<T>(reading: Promise<T>, format?: string): Promise<T> {
     // Promise.race() would take five microseconds more.
-    const { promise, resolve, reject } = Promise.withResolvers<T>();
-    reading.then(resolve, (cause: unknown) => reject(incomplete(cause, format)));
-    if (this.#refusal === undefined) this.#reject = reject;
-    else reject(this.#refusal);
-    return promise;
+    return new Promise((resolve, reject) => {
+      reading.then(resolve, (cause: unknown) => reject(incomplete(cause, format)));
+      if (this.#refusal === undefined) this.#reject = reject;
+      else reject(this.#refusal);
+    });
   }
 
   drop(): void {

@@ -143,7 +143,7 @@ export class ItemFlow implements EngineListener<ListItem> {
         item.parts = undefined;
         list.restarted(item.index);
       }
-      if (this.credits.dispatched(item)) this.#took(item, "queue", beganMs);
+      if (this.credits.dispatched(item)) this.#took(item, "queue", beganMs, now);
       if (list.span !== undefined) {
         item.batch?.ended();
         batch ??= list.span.batch(items.length);
@@ -203,8 +203,8 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.credits.ended(item);
   }
 
-  #took({ list, index }: ListItem, stage: Stage, beganMs: number): void {
-    this.#observer?.took(stage, performance.now() - beganMs);
+  #took({ list, index }: ListItem, stage: Stage, beganMs: number, nowMs = performance.now()): void {
+    this.#observer?.took(stage, nowMs - beganMs);
     list.span?.took(stage, beganMs, index);
   }
 

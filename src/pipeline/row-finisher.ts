@@ -67,7 +67,7 @@ export class RowFinisher {
       return;
     }
     if (this.#turns.isOpen) {
-      this.#finish(item, rows);
+      this.#finish(item, rows, beganMs);
       this.#turns.took(performance.now() - beganMs);
     } else this.#finishInTurn(item, rows);
   }
@@ -79,7 +79,7 @@ export class RowFinisher {
     credits.finishing(list, bytes, 1);
     this.#turns.add(() => {
       credits.finishing(list, bytes, -1);
-      if (!list.isOver) this.#finish(item, rows);
+      if (!list.isOver) this.#finish(item, rows, performance.now());
       onFinished(list);
     });
   }
@@ -112,10 +112,10 @@ export class RowFinisher {
     });
   }
 
-  #finish(item: ListItem, rows: Rows): void {
+  #finish(item: ListItem, rows: Rows, beganMs: number): void {
     const { pipeline } = this.#options;
     const { list, index } = item;
-    item.beganMs = performance.now();
+    item.beganMs = beganMs;
     try {
       const output = list.isScoped ? this.#madeInScope(item, rows) : pipeline.finish(rows, item);
       if (output instanceof Promise) this.#finishLater(item, bytesOf(rows), output);

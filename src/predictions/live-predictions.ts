@@ -57,6 +57,8 @@ export interface LivePredictionsOptions {
 }
 
 export interface Beginning {
+  /** The present time of `performance.now()`, if the caller knows it. */
+  readonly nowMs?: number;
   readonly build: RunningBuild;
   /** Undefined if no input runs, because the caller ends the prediction as failed. */
   readonly inputs: InputList | undefined;
@@ -155,14 +157,15 @@ export class LivePredictions {
   }
 
   begin(request: PredictionRequest, beginning: Beginning): LivePrediction {
-    const { build, inputs, bytes, charge, deadlineMs = performance.now() + request.timeoutMs } = beginning;
+    const { build, inputs, bytes, charge, nowMs = performance.now() } = beginning;
+    const { deadlineMs = nowMs + request.timeoutMs } = beginning;
     const { tracing, limits } = this.#options;
     const { flow, pipeline } = build.parts;
     const context = build === this.#build ? this.#context : this.#contextOf(build);
     if (flow === undefined || pipeline === undefined || context === undefined)
       throw new Error("this process runs no predictions");
     build.enter();
-    const live = new LivePrediction(request, { bytes, charge, deadlineMs }, context);
+    const live = new LivePrediction(request, { bytes, charge, nowMs, deadlineMs }, context);
     if (beginning.deadlineMs !== undefined) live.storage = "store";
     this.admission.add(live.count, bytes);
     live.span = tracing?.prediction({

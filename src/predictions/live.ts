@@ -53,6 +53,8 @@ export interface LiveOptions {
   readonly bytes: number;
   /** Memory that the request occupies, freed at the end. */
   readonly charge: Charge;
+  /** The present time of `performance.now()`. */
+  readonly nowMs: number;
   /** When the prediction times out, in milliseconds of `performance.now()`. */
   readonly deadlineMs: number;
 }
@@ -71,7 +73,7 @@ export class LivePrediction extends Observed implements OutputReceiver {
   readonly deadlineMs: number;
   readonly timeoutMs: number;
   /** Time of creation in milliseconds of `performance.now()`. */
-  readonly createdAtMs = performance.now();
+  readonly createdAtMs: number;
   readonly origin: Origin | undefined;
   readonly textForm: TextForm;
   /** Receives pieces of outputs that the model yields early; undefined for a model that yields none. */
@@ -107,8 +109,9 @@ export class LivePrediction extends Observed implements OutputReceiver {
   #events: EventLog | undefined;
   #abort: AbortController | undefined;
 
-  constructor(request: PredictionRequest, { bytes, charge, deadlineMs }: LiveOptions, context: LiveContext) {
+  constructor(request: PredictionRequest, { bytes, charge, nowMs, deadlineMs }: LiveOptions, context: LiveContext) {
     super();
+    this.createdAtMs = nowMs;
     this.#record = pendingRecord(request);
     this.record = this.#record;
     this.request = request;

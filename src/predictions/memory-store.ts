@@ -55,8 +55,8 @@ export class MemoryStore implements Store {
 
   finish(record: EndedRecord): void {
     const keptMs = this.#now();
-    // Most ids are new, and need no look at their record.
-    if (this.#records.find(record.id) !== undefined && this.recall(record.id) !== undefined) return;
+    // Only an id that a client chose, which has a digest, may have a record.
+    if (record.digest !== undefined && this.recall(record.id) !== undefined) return;
     this.#charge.grow(this.#bytesOf(this.#records.push(record, keptMs)));
     this.#sweep(keptMs);
   }
@@ -86,8 +86,8 @@ export class MemoryStore implements Store {
 
   #sweep(now: number): void {
     for (let oldest = this.#records.first; oldest !== undefined; oldest = this.#records.first) {
-      const [count, ageMs] = [this.#records.size, now - this.#records.keptMs(oldest)];
-      if (!isOverLimits(this.#limits, { count, bytes: this.#charge.bytes, ageMs })) return;
+      const ageMs = now - this.#records.keptMs(oldest);
+      if (!isOverLimits(this.#limits, { count: this.#records.size, bytes: this.#charge.bytes, ageMs })) return;
       this.#evict(oldest);
     }
   }

@@ -281,7 +281,8 @@ export class Predictions {
     const { kind, bytes, charge, timeoutMs = Infinity, client, origin, once, webhook, watcher } = request;
     const { limits, metrics, owner } = this.#options;
     const { flow, version } = build.parts;
-    metrics.took("decode", performance.now() - beganMs);
+    const nowMs = performance.now();
+    metrics.took("decode", nowMs - beganMs);
     const count = inputs.length;
     this.admit(request, count);
     const live = this.live.begin(
@@ -298,6 +299,7 @@ export class Predictions {
         webhook,
       },
       {
+        nowMs,
         build,
         inputs,
         bytes,

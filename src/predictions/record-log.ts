@@ -70,7 +70,7 @@ export class RecordLog {
 
   /** Position of the oldest record; undefined if the log is empty. */
   get first(): Place | undefined {
-    const [slab] = this.#slabs;
+    const slab = this.#slabs[0];
     return slab === undefined || this.#first === slab.end ? undefined : this.#freedSlabs * SLAB_BYTES + this.#first;
   }
 

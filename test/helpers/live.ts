@@ -30,7 +30,8 @@ export function livePrediction({
     timeoutMs: Infinity,
     body: "[1]",
   } as const;
-  const options = { bytes: 3, charge: memory.add("bodies", 9), deadlineMs: Infinity };
+  const nowMs = performance.now();
+  const options = { bytes: 3, charge: memory.add("bodies", 9), nowMs, deadlineMs: Infinity };
   return new LivePrediction(request, options, {
     flow: { run() {}, end: (list) => list.end() },
     encoder: { encode: (output) => JSON.stringify(output) },
