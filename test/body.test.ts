@@ -9,7 +9,7 @@ const server = Bun.serve({
     const { pathname, searchParams } = new URL(request.url);
     const text = (searchParams.get("of") ?? "n").repeat(Number(pathname.slice(1)));
     await new Promise((resolve) => setImmediate(resolve));
-    return new Response(bodyOf(text, { answerBytes: undefined }), {
+    return new Response(bodyOf(text), {
       headers: { "Content-Type": "text/plain", "X-Request-Id": "1" },
     });
   },

@@ -88,7 +88,6 @@ describe("the log", () => {
       status: 200,
       duration_ms: expect.any(Number),
       front: 1,
-      bytes: (await response.arrayBuffer()).byteLength,
       request_bytes: 9,
       client: "127.0.0.1",
       model: expect.stringMatching(/^lab:[0-9a-f]{12}$/),
@@ -114,39 +113,20 @@ describe("the log", () => {
     expect(await lineOf("none", "GET")).not.toHaveProperty("prediction_status");
   });
 
-  test("has the size of each answer that is no stream, also from another front", async () => {
+  test("has the status of a prediction, also from another front", async () => {
     await using other = store.start(["lab", "--fronts", "2", "--access-log", "--log-format", "json"]);
     const { url } = await clientOf(other);
-    const sizes: [string, number, unknown][] = [];
-    const statuses = new Set<unknown>();
     const send = async (name: string, path: string, init: RequestInit = {}) => {
       const headers = { ...init.headers, "X-Request-Id": name, Connection: "close" };
       const answer = await fetch(new URL(path, url), { ...init, headers });
-      const { byteLength } = await answer.arrayBuffer();
-      const line = await other.line(`"request_id":"${name}"`);
-      const fields = JSON.parse(line) as { readonly bytes?: number; readonly prediction_status?: string };
-      sizes.push([name, byteLength, fields.bytes]);
-      if (name.startsWith("read-")) statuses.add(fields.prediction_status);
       expect(answer.headers.has(STATUS_HEADER)).toBe(false);
+      expect(await other.line(`"request_id":"${name}"`)).toContain('"prediction_status":"success"');
       return answer.headers.get("location") ?? "";
     };
-    const inputs = (count: number) => JSON.stringify(Array.from({ length: count }, () => ({ x: 1 })));
-    const json = { Prefer: "wait", "Content-Type": "application/json" };
-    const post = (name: string, count: number) =>
-      send(name, "/predictions", { method: "POST", headers: json, body: inputs(count) });
-    await post("small", 1);
-    await post("middle", 1000);
-    const read = await post("read", 2);
-    // Each of two HTTP processes answers some requests. A process without the prediction forwards the request to the
-    // other.
-    for (let i = 0; i < 8; i++) await send(`read-${i}`, read);
-    for (const path of ["/openapi.json", "/demo", "/docs", "/metrics", "/nothing", "/favicon.ico"])
-      await send(path, path);
-    await send("head", "/openapi.json", { method: "HEAD" });
-    // A log line has the status of the prediction, also if the process forwards the request.
-    expect(statuses).toEqual(new Set(["success"]));
-    expect(sizes.map(([name, , logged]) => [name, logged])).toEqual(sizes.map(([name, size]) => [name, size]));
-    expect(sizes.find(([name]) => name === "middle")?.[1]).toBeGreaterThan(16 * 1024);
+    const headers = { Prefer: "wait", "Content-Type": "application/json" };
+    const path = await send("made", "/predictions", { method: "POST", headers, body: '[{"x":1}]' });
+    // Each of two fronts answers some requests. A front without the prediction forwards the request to the other.
+    for (let i = 0; i < 8; i++) await send(`read-${i}`, path);
   });
 
   test("has no line that a path can split into two", async () => {

@@ -1,7 +1,6 @@
 /** Converts predictions and demo predictions to JSON. Both kinds have the same routes, under `/predictions` and `/demo`. */
 import { LargeText, type Text } from "../predictions/large-text.ts";
 import { type EndedRecord, type Kind, type PredictionRecord, statusOf } from "../predictions/record.ts";
-import type { RequestContext } from "./request.ts";
 
 /** The names of one kind of prediction in routes, in JSON and in the OpenAPI document. */
 export interface Family {
@@ -94,12 +93,8 @@ const SENT_AT_ONCE = 16 * 1024 - 1024;
  * Creates the body of an answer: from 15 kB on a direct stream, which sends no `Content-Length`. For a long string Bun makes a system call for each
  * header, five times the work for 20 kB.
  */
-export function bodyOf(
-  text: string,
-  context: Pick<RequestContext, "answerBytes">,
-): string | ReadableStream<Uint8Array> {
+export function bodyOf(text: string): string | ReadableStream<Uint8Array> {
   if (text.length < SENT_AT_ONCE) return text;
-  context.answerBytes = Buffer.byteLength(text);
   const source: Bun.DirectUnderlyingSource<Uint8Array> = {
     type: "direct",
     pull(controller) {

@@ -32,7 +32,6 @@ export class RequestContext implements Origin, Client {
   spanId: string | undefined;
   isSampled: boolean | undefined;
   tracestate: string | undefined;
-  readonly isHead: boolean;
   /** The path that the router matches: without --base-path, and without the name of a model. */
   path = "/";
   /** Why a guard refuses the request; undefined if none does. */
@@ -55,17 +54,14 @@ export class RequestContext implements Origin, Client {
   model: ModelVersion | undefined = undefined;
   /** The status of the prediction in the answer; undefined for an answer without a prediction. */
   predictionStatus: Status | undefined = undefined;
-  /** Bytes of the answer's body, if the Response does not have them as Content-Length. */
-  answerBytes: number | undefined = undefined;
-  /** Whether the answer's body is a stream. Its length is unknown unless `answerBytes` is set. */
+  /** Whether the answer's body is a stream, which a slow client needs time to read. */
   isStream = false;
   /** Whether the answer has `X-Request-Id` and `X-Model` already. */
   hasIdHeader = false;
 
   constructor(request: Request) {
-    const { headers, method } = request;
+    const { headers } = request;
     this.request = request;
-    this.isHead = method === "HEAD";
     const given = headers.get("x-request-id");
     this.requestId = given !== null && requestIdPattern.test(given) ? given : newId("");
     const traceparent = headers.get("traceparent");

@@ -28,7 +28,7 @@ export function withContext(
   { metrics, tracing, accessLog, isForwarded = false, isAdmin = false, connections }: ContextOptions,
 ): Fetch {
   const finish = (context: RequestContext, response: Response, span: RequestSpan | undefined) => {
-    if (context.isStream || context.answerBytes !== undefined) connections?.sending(context.request);
+    if (context.isStream) connections?.sending(context.request);
     if (!context.hasIdHeader) {
       response.headers.set("X-Request-Id", context.requestId);
       if (context.model !== undefined) response.headers.set("X-Model", context.model.name);
@@ -47,7 +47,7 @@ export function withContext(
     context.isAdmin = isAdmin;
     context.connections = connections;
     const span = tracing && startSpan(tracing, context);
-    const response = answer(context.isHead ? asGet(request) : request, context);
+    const response = answer(request.method === "HEAD" ? asGet(request) : request, context);
     return response instanceof Promise
       ? response.then((resolved) => finish(context, resolved, span))
       : finish(context, response, span);
@@ -70,25 +70,8 @@ function startSpan(tracing: Spans, context: RequestContext): RequestSpan | undef
   return span;
 }
 
-/** Logs a request when its answer is ready. The line of a stream has no `bytes`. */
+/** Logs a request when its answer is ready. The line of a stream comes at its start. */
 function logAnswer(response: Response, context: RequestContext, level: "info" | "trace"): void {
-  const { headers } = response;
-  const length = context.isHead ? 0 : (context.answerBytes ?? lengthIn(headers));
-  const isStream = context.isStream || headers.get("content-type")?.startsWith("text/event-stream") === true;
-  const write = (bytes: number | undefined) => writeLine(response, context, { bytes, level });
-  if (length !== undefined || isStream) write(length);
-  else
-    void response
-      .clone()
-      .blob()
-      .then(({ size }) => write(size));
-}
-
-function writeLine(
-  response: Response,
-  context: RequestContext,
-  { bytes, level }: { readonly bytes: number | undefined; readonly level: "info" | "trace" },
-): void {
   const { request, beganMs } = context;
   const { method, headers } = request;
   const { status } = response;
@@ -100,7 +83,6 @@ function writeLine(
     path,
     status,
     duration_ms: durationMs,
-    bytes,
     request_bytes: lengthIn(headers),
     client: context.connections?.peerOf(request)?.address,
     forwarded_for: headers.get("x-forwarded-for") ?? undefined,

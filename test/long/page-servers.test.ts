@@ -4,20 +4,14 @@ import { makeKey } from "../../src/http/access/key-file.ts";
 import { hasBrowser } from "../helpers/browser.ts";
 import { fixture } from "../helpers/fixture.ts";
 import { hold } from "../helpers/hold.ts";
-import { writeModel } from "../helpers/model-text.ts";
 import { pageProxy } from "../helpers/page-proxy.ts";
 import { storeWith } from "../helpers/server.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
 import { Visitor } from "../helpers/visitor.ts";
 
 describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)", () => {
-  const store = fixture(async () => {
-    await using folder = await tempDir();
-    const text = await Bun.file(new URL("../page/kinds.ts", import.meta.url)).text();
-    return await storeWith("stage", await writeModel(folder, text));
-  });
+  const store = fixture(() => storeWith("stage"));
   const stage = fixture(() => store.serve("stage"));
-  const kinds = fixture(() => store.serve("kinds"));
   const visitor = fixture(() => Visitor.arrives());
 
   /** Starts a run whose demo waits for the URL. Resolves once the page shows the first logs. */
@@ -39,18 +33,6 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     await visitor.click("Cancel");
     await visitor.comesTo("Canceled");
     expect(proxy.paths.filter((path) => /^\/demo(?:\/[^/]+)?$/.test(path))).toEqual(["/demo", "/demo"]);
-  });
-
-  test("outputs appear when they are complete", async () => {
-    await using held = hold();
-    const inputs = [{ said: "hello", before: held.url("first") }, { said: "I am the second" }];
-    const { prediction_id: id } = await kinds.client.demos.create(inputs);
-    await visitor.goTo(`${kinds.url}demo#id=${id}`);
-    await visitor.until(`document.querySelector(".result .item")?.innerText.includes("I am the second")`);
-    expect(await visitor.text(".status")).toStartWith("Running");
-    held.release("first");
-    await visitor.comesTo("Done");
-    await visitor.until(`document.querySelector(".result .item").innerText.includes("hello")`);
   });
 
   test("a server with API keys: the page and /docs ask for a key, name one that does not permit a request, and keep it in the tab", async () => {

@@ -238,7 +238,7 @@ function answer(
     throw memoryFull();
   context.model = record.model;
   context.predictionStatus = statusOf(record);
-  const body = large ? streamOf(() => largeRecord(large, family), memory) : bodyOf(recordJson(record, family), context);
+  const body = large ? streamOf(() => largeRecord(large, family), memory) : bodyOf(recordJson(record, family));
   context.isStream = typeof body !== "string";
   const headers = headersOf(context, location);
   headers["Content-Type"] = "application/json";

@@ -1,6 +1,6 @@
 /** The page of a model: the form, the result, and the request as code. */
 import { render } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { type Model, readExamples, readModel } from "./api.ts";
 import { Code } from "./code.tsx";
 import { takePastedFiles } from "./file-control.tsx";
@@ -24,15 +24,9 @@ function Page({ model, examples }: PageProps) {
   const [chosen, setChosen] = useState(0);
   const [state, setState] = useState(idle);
   const runner = useMemo(() => new Runner({ part: model.part, onChange: setState }), [model]);
-  useEffect(() => {
-    const id = new URLSearchParams(location.hash.slice(1)).get("id");
-    if (id !== null) runner.open(id);
-  }, [runner]);
   const { refusal, run, isBusy } = state;
   const faults = useMemo(
-    () =>
-      refusal?.faults ??
-      (run?.errors ?? []).map(({ index, message, pointer = `/${index}` }) => ({ pointer, detail: message })),
+    () => refusal?.faults ?? (run?.errors ?? []).map(({ message, pointer = "/0" }) => ({ pointer, detail: message })),
     [refusal, run?.errors],
   );
   return (
@@ -93,5 +87,4 @@ async function begin(): Promise<void> {
 }
 
 takePastedFiles();
-addEventListener("hashchange", () => location.reload());
 begin();

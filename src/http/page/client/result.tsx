@@ -1,4 +1,4 @@
-/** Shows the result of a run (a demo prediction): its status, logs and faults, and the outputs of each input. */
+/** Shows the result of a run (a demo prediction): its status, logs and faults, and its output. */
 import { useEffect, useRef } from "preact/hooks";
 import { isObject, type Json } from "../../../base/json.ts";
 import type { Model } from "./api.ts";
@@ -14,16 +14,13 @@ export function Result({ model, state }: { readonly model: Model; readonly state
     const top = panel.current?.getBoundingClientRect().top ?? 0;
     if (isBusy && (top < 0 || top > innerHeight / 2)) panel.current?.scrollIntoView();
   }, [isBusy]);
-  const { outputs: whole, partial_outputs: partial = [], grown = [], demo_outputs: demo = [], errors } = run ?? {};
-  const outputs: readonly (Json | undefined)[] = whole ?? partial;
-  const count = Math.max(outputs.length, grown.length);
+  const { outputs: [output] = [], grown, demo_outputs: [demo] = [], errors: [fault] = [] } = run ?? {};
   const [text, kind] = statusOf(state);
   const picture = firstText(input, isPicture);
-  // The form has one input. A run opened by its link may have more.
-  const nameOf = (index: number) => (input === undefined ? `Input ${index + 1}: ` : "");
-  const problems = errors?.map(({ index, message }) => nameOf(index) + message);
   const problem =
-    refusal?.message.replaceAll("/0/", "") ?? (text === "Failed" && (problems?.join("\n") ?? run?.error_message));
+    refusal?.message.replaceAll("/0/", "") ?? (text === "Failed" && (fault?.message ?? run?.error_message));
+  // The page shows only members of the demo output that differ from the output's.
+  const more = output !== undefined && changed(demo, output);
   return (
     <article ref={panel} class="result" aria-labelledby="result-title">
       <div class="row ends">
@@ -32,34 +29,19 @@ export function Result({ model, state }: { readonly model: Model; readonly state
           <span role="status">{text}</span> <small>{isBusy ? "" : tookOf(state)}</small>
         </p>
       </div>
-      {run !== undefined && input === undefined && (
-        <p class="notice">This result was opened by its link. The form has another input.</p>
-      )}
       {isBusy && <progress aria-label="Progress" />}
       {problem && (
         <p class="notice bad prose" role="alert">
           {problem}
         </p>
       )}
-      {Array.from({ length: count }, (_, i) => {
-        const [output, part] = [outputs[i] ?? (whole && null), grown[i]];
-        if (output === undefined && part === undefined) return null;
-        // The page shows only members of the demo output that differ from the output's.
-        const more = output !== undefined && changed(demo[i], output);
-        return (
-          <section key={i} class="item">
-            {count > 1 && <h3>Input {i + 1}</h3>}
-            <div class="grid">
-              {more && <Output value={more} schema={model.demoOutput} label="Demo output" picture={picture} />}
-              {output === undefined ? (
-                <Output value={part ?? null} schema={model.part} label="Output so far" />
-              ) : (
-                <Output value={output} schema={model.output} label="Output" picture={picture} />
-              )}
-            </div>
-          </section>
-        );
-      })}
+      <div class="grid">
+        {more && <Output value={more} schema={model.demoOutput} label="Demo output" picture={picture} />}
+        {output !== undefined && <Output value={output} schema={model.output} label="Output" picture={picture} />}
+        {output === undefined && grown !== undefined && (
+          <Output value={grown} schema={model.part} label="Output so far" />
+        )}
+      </div>
       {text === "" && <small>The result appears here. The form has an example: run it.</small>}
       {run !== undefined && run.logs !== "" && (
         <details class="logs" open={!hasEnded(run) || run.status === "failed"}>
@@ -69,9 +51,6 @@ export function Result({ model, state }: { readonly model: Model; readonly state
             {run.logs}
           </pre>
         </details>
-      )}
-      {run !== undefined && hasEnded(run) && (
-        <small>The address of this page opens this result again while the server keeps it.</small>
       )}
     </article>
   );

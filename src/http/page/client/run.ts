@@ -1,4 +1,4 @@
-/** Runs of the model on the page, which are demo predictions. The form starts a run, and the id in the page's URL opens one. */
+/** Runs of the model on the page, which are demo predictions with one input. */
 import type { EventSourceMessage } from "eventsource-parser/stream";
 import type { Json } from "../../../base/json.ts";
 import { cancelRun, eventsOf, type Model, Refusal } from "./api.ts";
@@ -10,13 +10,11 @@ export interface Run {
   readonly status: "pending" | "running" | "success" | "failed";
   readonly outputs?: readonly Json[];
   readonly demo_outputs?: readonly Json[];
-  /** Outputs so far, also after a failure; null for inputs without an output. */
-  readonly partial_outputs?: readonly Json[];
-  /** For each input, the parts so far, joined to one value. Parts come from the event stream, not from the JSON of the run. */
-  readonly grown?: readonly (Json | undefined)[];
+  /** The parts so far, joined to one value. Parts come from the event stream, not from the JSON of the run. */
+  readonly grown?: Json;
   readonly error_message?: string;
-  /** The inputs that failed. `pointer` is a JSON pointer to the faulty field, if it is known. */
-  readonly errors?: readonly { readonly index: number; readonly message: string; readonly pointer?: string }[];
+  /** Why the input failed. `pointer` is a JSON pointer to the faulty field, if it is known. */
+  readonly errors?: readonly { readonly message: string; readonly pointer?: string }[];
   readonly logs: string;
   readonly created_at: string;
   readonly finished_at?: string;
@@ -24,11 +22,10 @@ export interface Run {
 
 /** The run that the page shows. */
 export interface RunState {
-  /** Undefined if the run was opened by a link. */
   readonly input?: Value;
   readonly run?: Run | undefined;
   readonly isBusy: boolean;
-  /** Why the server refused to create or read the run. */
+  /** Why the server refused to create the run. */
   readonly refusal?: Refusal;
 }
 
@@ -52,15 +49,6 @@ export class Runner {
     this.#options = options;
   }
 
-  start(input: Value): void {
-    const headers = { "Content-Type": "application/json" };
-    this.#follow("demo", { method: "POST", headers, body: JSON.stringify([input]) }, input);
-  }
-
-  open(id: string): void {
-    this.#follow(`demo/${encodeURIComponent(id)}`, {});
-  }
-
   cancel(): void {
     const { run } = this.#state;
     // The event stream reports the end of the run.
@@ -70,19 +58,23 @@ export class Runner {
     this.#show({ ...this.#state, isBusy: false });
   }
 
-  /** Follows a run by its event stream until it ends. */
-  async #follow(path: string, init: RequestInit, input?: Value): Promise<void> {
+  /** Starts a run, and follows its event stream until it ends. */
+  async start(input: Value): Promise<void> {
     this.#abort.abort();
     this.#abort = new AbortController();
     const { signal } = this.#abort;
+    const headers = { "Content-Type": "application/json" };
     this.#show({ input, isBusy: true });
     let run: Run | undefined;
     try {
-      for await (const message of eventsOf(path, { ...init, signal })) {
+      for await (const message of eventsOf("demo", {
+        method: "POST",
+        headers,
+        body: JSON.stringify([input]),
+        signal,
+      })) {
         run = afterEvent(run, message, this.#options.part);
-        if (run === undefined) continue;
-        history.replaceState(null, "", `#id=${run.demo_id}`);
-        this.#show({ input, run, isBusy: !hasEnded(run) });
+        if (run !== undefined) this.#show({ input, run, isBusy: !hasEnded(run) });
       }
       if (run === undefined || !hasEnded(run)) throw new Refusal("The connection to the server ended. Run again.");
     } catch (error) {
@@ -97,23 +89,19 @@ export class Runner {
   }
 }
 
-/** The run after one of its events. A stream begins with `start` and then has all events, so `start` replaces what the page has of the run. */
+/** The run after one of its events. */
 function afterEvent(run: Run | undefined, { event, data }: EventSourceMessage, schema: Model["part"]): Run | undefined {
   if (event === "start" || event === "completed") return JSON.parse(data);
   if (run === undefined) return run;
   if (event === "log") return { ...run, status: "running", logs: run.logs + JSON.parse(data) };
-  const { index, output, sequence, part }: EventData = JSON.parse(data);
-  const partial_outputs = [...(run.partial_outputs ?? [])];
-  const grown = [...(run.grown ?? [])];
-  if (output !== undefined) partial_outputs[index] = output;
-  // Sequence number 0: the parts of this input begin, or begin again because the input runs again.
-  if (part !== undefined) grown[index] = grownBy(schema, sequence === 0 ? undefined : grown[index], part);
-  return { ...run, status: "running", partial_outputs, grown };
+  const { output, sequence, part }: EventData = JSON.parse(data);
+  if (part === undefined) return { ...run, status: "running", outputs: [output ?? null] };
+  // Sequence number 0: the parts begin, or begin again because the input runs again.
+  return { ...run, status: "running", grown: grownBy(schema, sequence === 0 ? undefined : run.grown, part) };
 }
 
 /** The data of the events `output` and `part`. */
 interface EventData {
-  readonly index: number;
   readonly output?: Json;
   readonly sequence?: number;
   readonly part?: Json;
