@@ -1,9 +1,6 @@
-/**
- * Large bodies and outcomes in the queue have a time limit in proportion to their size, and small values do not wait
- * for them.
- */
+/** Large bodies and outcomes in the queue have a time limit in proportion to their size. */
 import { describe, expect, test } from "bun:test";
-import { isAnswerLost, type RedisLink } from "../src/predictions/redis/redis-link.ts";
+import { isAnswerLost } from "../src/predictions/redis/redis-link.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { endOf, queueOn, requestOf } from "./helpers/queue.ts";
@@ -19,33 +16,25 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
 
   const worker = (name: string) => queueOn(redis.url, name);
 
-  /** Occupies a connection for large values until `release`. */
-  function hold(link: RedisLink): { release(): Promise<unknown> } {
-    const key = "held";
-    const held = link.fetch(100 * LARGE, "blpop", key, 0);
-    return {
-      async release() {
-        await redis.client.lpush(key, "1");
-        return held;
-      },
-    };
-  }
-
   const large = JSON.stringify("x".repeat(LARGE));
 
-  test("have a time limit in proportion to their bytes; small commands keep their shorter limit", async () => {
+  test("have a time limit in proportion to their bytes, as have commands that wait for them", async () => {
     using one = await worker("slow");
-    const smallFails = () =>
-      expect(one.queue.renew({ id: "p", bytes: 0 })).rejects.toThrow("the queue of the replicas");
+    using other = await worker("other");
+    const othersFail = () =>
+      expect(other.queue.renew({ id: "p", bytes: 0 })).rejects.toThrow("the queue of the replicas");
     redis.pause();
     const created = one.queue.create(requestOf("p", large));
-    await smallFails();
+    const renewed = one.queue.renew({ id: "p", bytes: 0 });
+    await othersFail();
     redis.resume();
     expect(await created).toHaveProperty("createdAtMs");
+    expect(await renewed).toBe("lost");
     const [taken] = await one.take();
+    await until(() => other.queue.link.call("ping").then(Boolean, () => false));
     redis.pause();
     const loaded = taken?.load();
-    await smallFails();
+    await othersFail();
     redis.resume();
     expect((await loaded)?.body).toHaveLength(large.length);
   });
@@ -55,9 +44,9 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     redis.pause();
     // Repeats until a command fails before it is sent: then the old connection is closed, and the new one is not
     // ready.
-    await until(async () => !isAnswerLost(await one.queue.largeLink.fetch(0, "get", "x").catch((error) => error)));
+    await until(async () => !isAnswerLost(await one.queue.link.fetch(0, "get", "x").catch((error) => error)));
     redis.resume();
-    await until(() => one.queue.largeLink.fetch(0, "ping").then(Boolean, () => false));
+    await until(() => one.queue.link.fetch(0, "ping").then(Boolean, () => false));
   });
 
   test("are read whole, beside small values and by several readers", async () => {
@@ -74,18 +63,6 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     expect(second).toEqual(first);
     await one.queue.cancel("p");
     expect(await read("p")).toEqual(first);
-  });
-
-  test("that are stored slowly do not delay small outcomes", async () => {
-    using one = await worker("outcomes");
-    const held = hold(one.queue.largeLink);
-    for (const id of ["p", "q"]) await one.queue.create(requestOf(id));
-    const slow = one.queue.finish(endOf(`"outputs":[${large}]`));
-    await one.queue.finish(endOf('"outputs":[1]', "q"));
-    expect((await one.queue.read("q"))?.outcome?.members).toBe('"outputs":[1]');
-    expect((await one.queue.read("p"))?.outcome).toBeUndefined();
-    await held.release();
-    await slow;
   });
 
   test("and small ones are reported as perhaps stored only if they were sent", async () => {

@@ -45,9 +45,7 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
       const problem = problemOf(refused);
       expect(problem).toMatchObject({ code: "predictions_unwritable", headers: { "Retry-After": "1" } });
       expect(problemStatus(problem)).toBe(503);
-      expect(refused.message).toBe(
-        "the prediction cannot be kept now: the store says that its disk has no room left (SQLITE_FULL)",
-      );
+      expect(refused.message).toBe("the prediction cannot be kept now: database or disk is full (SQLITE_FULL)");
       // Until the write is tried again, the store refuses each request at once.
       expect((await failureOf(store.accept(requestOf("b2")))).code).toBe("predictions_unwritable");
       const ends = [largeEndOf("a1", 60_000), largeEndOf("a2", 100_000), largeEndOf("a4", 60_000)];
@@ -132,7 +130,7 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
     await using dir = await tempDir();
     using disk = tmpfs(dir.join("disk"), "3m");
     const path = `${disk.path}/predictions.db`;
-    const expected = `predictions_unusable: the predictions in ${path} cannot be used: it is read-only (EROFS)`;
+    const expected = `predictions_unusable: the predictions in ${path} cannot be used: the system refuses it (EROFS)`;
     disk.setReadOnly(true);
     expect(await failure(open(disk))).toBe(expected);
     disk.setReadOnly(false);

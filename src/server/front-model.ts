@@ -203,7 +203,6 @@ export class FrontModel implements ServedName, AsyncDisposable {
     await predictions.drain(1000 * (drainTimeout ?? Infinity));
     const lingersUntilMs = performance.now() + lingerMs;
     await Promise.all([until(() => predictions.live.unread.size === 0, lingerMs), webhooks?.settled(lingerMs)]);
-    await webhooks?.release();
     return lingersUntilMs;
   }
 

@@ -62,8 +62,12 @@ describe("a process that is killed", () => {
 describe("a file that cannot be used is reported in one line", () => {
   const path = (dir: TempDir) => dir.join("predictions.db");
   const changes: [what: string, change: (path: string) => unknown, reason: string][] = [
-    ["is no database", (file) => Bun.write(file, "no database ".repeat(1000)), "it is no database (SQLITE_NOTADB)"],
-    ["is a folder", (file) => mkdirSync(file), "it cannot be opened or created (SQLITE_CANTOPEN)"],
+    [
+      "is no database",
+      (file) => Bun.write(file, "no database ".repeat(1000)),
+      "file is not a database (SQLITE_NOTADB)",
+    ],
+    ["is a folder", (file) => mkdirSync(file), "unable to open database file (SQLITE_CANTOPEN)"],
     [
       "is of another program",
       (file) => {

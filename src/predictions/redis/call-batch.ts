@@ -1,5 +1,7 @@
 /** Combines the requests of one turn of the event loop into one call to Redis, up to a maximum of requests and bytes. */
-import { LARGE_VALUE_BYTES } from "./redis-link.ts";
+
+/** Larger requests have a call of their own. */
+const LARGE_VALUE_BYTES = 2 ** 20;
 
 interface Waiting<T, R> {
   readonly request: T;
@@ -20,7 +22,7 @@ export class CallBatch<T extends { readonly bytes: number }, R> {
     this.#call = call;
   }
 
-  /** Adds a request to the next call. A large request has its own call, because small ones must not wait for it. @throws the error of the call */
+  /** Adds a request to the next call. A large request has its own call. @throws the error of the call */
   ask(request: T): Promise<R> {
     return new Promise((resolve, reject) => {
       const waiting = { request, resolve, reject };

@@ -8,7 +8,7 @@ import { CallBatch } from "./call-batch.ts";
 import { Keys } from "./keys.ts";
 import type { EventPage, LeaseReport, LeaseState } from "./lease.ts";
 import { type Letters, Mail } from "./mail.ts";
-import { type Argument, LARGE_VALUE_BYTES, type LinkUse, RedisLink, type RedisLinkOptions } from "./redis-link.ts";
+import { type Argument, type LinkUse, RedisLink, type RedisLinkOptions } from "./redis-link.ts";
 import { entriesOf, entryOf, listOf, numberOf, RECORD_FIELDS, recordIn, type StreamEntry, textOf } from "./replies.ts";
 import * as scripts from "./scripts.ts";
 
@@ -74,10 +74,8 @@ export class Queue implements Disposable {
   readonly keys: Keys;
   readonly mail: Mail;
   readonly link: RedisLink;
-  /** A connection for large values, because small ones must not wait for them. */
-  readonly largeLink: RedisLink;
-  /** Resolves when both connections have been open. */
-  readonly opened: Promise<unknown>;
+  /** Resolves when the connection for commands has been open. */
+  readonly opened: Promise<void>;
   readonly #links = new DisposableStack();
   readonly #options: QueueOptions;
   readonly #retentionMs: number;
@@ -94,13 +92,12 @@ export class Queue implements Disposable {
     this.leaseMs = leaseMs;
     this.keys = new Keys(repository, name);
     this.#retentionMs = Math.min(RETENTION_MS.most, Math.max(RETENTION_MS.least, retentionMs));
-    const ready = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
-    this.opened = Promise.all(ready.map(({ promise }) => promise));
+    const ready = Promise.withResolvers<void>();
+    this.opened = ready.promise;
     this.link = this.openLink("commands", () => {
-      ready[0].resolve();
+      ready.resolve();
       onReady?.();
     });
-    this.largeLink = this.openLink("large", ready[1].resolve);
     this.mail = this.#links.use(new Mail(this.link, this.keys, node));
     this.#creates = new CallBatch(MAX_CREATES, (requests) => this.#createAll(requests));
     this.#outcomes = new CallBatch(MAX_OUTCOMES, (outcomes) => this.#end(outcomes, "worker"));
@@ -133,7 +130,7 @@ export class Queue implements Disposable {
     const bytes = numberOf(listOf(reply).at(-1));
     const record = recordIn(reply);
     if (bytes === 0 || record?.outcome === undefined) return record;
-    const members = textOf(await this.#linkFor([{ bytes }]).fetch(bytes, "hget", key, "members"));
+    const members = textOf(await this.link.fetch(bytes, "hget", key, "members"));
     return { ...record, outcome: { ...record.outcome, members } };
   }
 
@@ -253,9 +250,8 @@ export class Queue implements Disposable {
       args.push(id, count, bytes, Math.ceil(timeoutMs), JSON.stringify(facts satisfies RequestFacts));
       args.push(isSmall ? body : "", fields.length, ...fields);
     }
-    const link = this.#linkFor(requests);
     const names = [keys.work(), keys.totals(), keys.deadlines, ...requests.map(({ id }) => keys.prediction(id))];
-    const [items, createdAtMs, ...limitsMet] = listOf(await link.run(scripts.acceptScript, names, args));
+    const [items, createdAtMs, ...limitsMet] = listOf(await this.link.run(scripts.acceptScript, names, args));
     return limitsMet.map(textOf).map((limit) => {
       if (limit === "") return { createdAtMs: numberOf(createdAtMs) };
       return { limit: limit === "bytes" ? "bytes" : "queue", items: numberOf(items) };
@@ -272,8 +268,7 @@ export class Queue implements Disposable {
       return [more.length, ...more];
     });
     const names = reports.flatMap(({ id }) => [this.keys.prediction(id), this.keys.events(id)]);
-    const link = this.#linkFor(reports);
-    const states = listOf(await link.run(scripts.renewScript, [this.keys.work(), ...names], [this.node, ...args]));
+    const states = listOf(await this.link.run(scripts.renewScript, [this.keys.work(), ...names], [this.node, ...args]));
     this.mail.send(
       reports.flatMap(({ id, progress }, i) => (progress?.page ? [[textOf(states[i]), ["events", id]]] : [])),
     );
@@ -314,7 +309,7 @@ export class Queue implements Disposable {
       return [fields.length, ...fields];
     });
     const names = [keys.work(queue), keys.totals(queue), keys.deadlines, keys.due];
-    const reply = await this.#linkFor(outcomes).run(
+    const reply = await this.link.run(
       scripts.finishScript,
       [...names, ...outcomes.map(({ record }) => keys.prediction(record.id))],
       [this.#retentionMs, webhookLeaseMs, who, ...args],
@@ -345,7 +340,7 @@ export class Queue implements Disposable {
   }
 
   async #bodyOf({ id, bytes }: Pick<QueuedRequest, "id" | "bytes">): Promise<string | Uint8Array<ArrayBuffer>> {
-    const body = await this.#linkFor([{ bytes }]).fetch(bytes, "hget", this.keys.prediction(id), "body");
+    const body = await this.link.fetch(bytes, "hget", this.keys.prediction(id), "body");
     if (body === null) log.error(`Redis lost the request of prediction ${id}: it fails`);
     // Copies a large body, because other answers share its buffer and the body is transferred to a thread.
     return body instanceof Uint8Array && body.length > LARGE_BYTES ? new Uint8Array(body) : textOf(body);
@@ -354,10 +349,5 @@ export class Queue implements Disposable {
   /** A time of this machine's clock, by Redis' clock. */
   #onClock(ms: number | undefined): number | undefined {
     return ms && Math.floor(ms + this.nowMs - Date.now());
-  }
-
-  /** The connection for a call with, or an answer of, values of some sizes. */
-  #linkFor(values: readonly { readonly bytes: number }[]): RedisLink {
-    return values.some(({ bytes }) => bytes > LARGE_VALUE_BYTES) ? this.largeLink : this.link;
   }
 }

@@ -30,11 +30,6 @@ export class QueuedWebhooks implements WebhookStore, Disposable {
     void this.#poll(webhooks);
   }
 
-  /** Ends the leases of these webhooks, so that other replicas claim them at once. */
-  async release(keys: readonly WebhookKey[]): Promise<void> {
-    await this.#lease(keys, Math.floor(this.#queue.nowMs)).catch(() => {});
-  }
-
   [Symbol.dispose](): void {
     this.#isStopped = true;
   }

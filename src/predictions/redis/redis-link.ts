@@ -1,16 +1,13 @@
 /** A connection to Redis. Every failure becomes a SconceError `queue_unavailable`. */
 import { createHash } from "node:crypto";
 import { Command, Redis, ReplyError } from "ioredis";
-import { Gate } from "../../base/collections/gate.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import type { QueueFault } from "../../base/labels.ts";
 import type { RedisAddress } from "./redis-address.ts";
 
 /** Time limit of a small command in milliseconds, so that clients soon get an error when Redis is unavailable. */
 const COMMAND_MS = 1500;
-/** Larger values use a separate connection, so that small commands do not wait for them. */
-export const LARGE_VALUE_BYTES = 2 ** 20;
-/** Transfers that are slower than this fail. */
+/** Transfers that are slower than this fail. A command waits for the transfers that were sent before it. */
 const MIN_BYTES_PER_MS = 2000;
 /** Maximum milliseconds that a blocking read waits. */
 export const BLOCK_MS = 2000;
@@ -30,8 +27,8 @@ export class LuaScript {
 
 export type Argument = string | number | Buffer;
 
-/** Blocking commands and large values have separate connections, so that small commands do not wait for them. */
-export type LinkUse = "commands" | "blocking" | "large";
+/** Blocking commands have connections of their own, so that other commands do not wait for them. */
+export type LinkUse = "commands" | "blocking";
 
 export interface RedisLinkOptions {
   readonly address: RedisAddress;
@@ -55,7 +52,8 @@ export class RedisLink implements Disposable {
   readonly #client: Redis;
   readonly #use: LinkUse;
   readonly #onFault: RedisLinkOptions["onFault"];
-  readonly #gate = new Gate(1);
+  /** Bytes of the commands without an answer, and of the expected answers. */
+  #pendingBytes = 0;
   /** False until the first attempt to connect has ended, and after disposal. Failures are not reported then. */
   #isInUse = false;
   #disconnectReason: string | undefined;
@@ -73,8 +71,8 @@ export class RedisLink implements Disposable {
       // A replica accepts no writes: after a failover, the address leads to the new master.
       reconnectOnError: ({ message }) => message.includes("READONLY"),
       connectTimeout: COMMAND_MS,
-      // A connection is replaced when it is silent for longer than an answer may take. Large values are silent while they are sent.
-      socketTimeout: use === "large" ? undefined : MARGIN_MS + (use === "blocking" ? BLOCK_MS : COMMAND_MS),
+      // A connection is replaced when it is silent for longer than an answer may take. Other commands have a time limit.
+      socketTimeout: use === "blocking" ? MARGIN_MS + BLOCK_MS : undefined,
       protocol: 2,
       // Only for commands that ioredis sends while it connects. `#send` sets the limit of other commands.
       commandTimeout: use === "blocking" ? undefined : COMMAND_MS,
@@ -97,21 +95,23 @@ export class RedisLink implements Disposable {
   }
 
   /** Sends a command. @param answerBytes expected size of the answer, which extends the time limit @throws SconceError `queue_unavailable` */
-  fetch(answerBytes: number, name: string, ...args: readonly Argument[]): Promise<unknown> {
-    return this.#inTurn(() => this.#send(answerBytes, name, args));
+  async fetch(answerBytes: number, name: string, ...args: readonly Argument[]): Promise<unknown> {
+    try {
+      return await this.#send(answerBytes, name, args);
+    } catch (error) {
+      throw this.#fault(error);
+    }
   }
 
   /** Runs a script. @param keys all keys that the script uses @throws SconceError `queue_unavailable` */
-  run({ text, sha }: LuaScript, keys: readonly string[], args: readonly Argument[]): Promise<unknown> {
+  async run({ text, sha }: LuaScript, keys: readonly string[], args: readonly Argument[]): Promise<unknown> {
     const all = [keys.length, ...keys, ...args];
-    return this.#inTurn(async () => {
-      try {
-        return await this.#send(0, "evalsha", [sha, ...all]);
-      } catch (error) {
-        if (!messageOf(error).includes("NOSCRIPT")) throw error;
-      }
-      return this.#send(0, "eval", [text, ...all]);
-    });
+    try {
+      return await this.#send(0, "evalsha", [sha, ...all]);
+    } catch (error) {
+      if (!messageOf(error).includes("NOSCRIPT")) throw this.#fault(error);
+    }
+    return this.call("eval", text, ...all);
   }
 
   [Symbol.dispose](): void {
@@ -119,19 +119,17 @@ export class RedisLink implements Disposable {
     this.#client.disconnect();
   }
 
-  async #inTurn(send: () => Promise<unknown>): Promise<unknown> {
-    try {
-      return await (this.#use === "large" ? this.#gate.run(this, send) : send());
-    } catch (error) {
-      throw this.#fault(error);
-    }
-  }
-
-  #send(answerBytes: number, name: string, args: readonly Argument[]): Promise<unknown> {
+  async #send(answerBytes: number, name: string, args: readonly Argument[]): Promise<unknown> {
     const command = new Command(name, [...args], { replyEncoding: null });
-    if (this.#use !== "blocking") command.setTimeout(COMMAND_MS + (sizeOf(args) + answerBytes) / MIN_BYTES_PER_MS);
+    const bytes = sizeOf(args) + answerBytes;
+    this.#pendingBytes += bytes;
+    if (this.#use === "commands") command.setTimeout(COMMAND_MS + this.#pendingBytes / MIN_BYTES_PER_MS);
     this.#client.sendCommand(command);
-    return command.promise;
+    try {
+      return await command.promise;
+    } finally {
+      this.#pendingBytes -= bytes;
+    }
   }
 
   #fault(error: unknown): SconceError {
@@ -140,9 +138,8 @@ export class RedisLink implements Disposable {
     const cause = message.includes("enableOfflineQueue") ? new NotSent(this.#disconnectReason) : error;
     // NOGROUP means that a new queue has no consumer group yet, so nothing has failed.
     if (this.#isInUse && !message.startsWith("NOGROUP")) this.#onFault(faultOf(message), messageOf(cause));
-    // On the old connection, the next command would wait for the rest of the large command.
-    // Closes the connection with all unsent data. ioredis connects again at once.
-    if (this.#use === "large" && faultOf(message) === "timeout") this.#client.stream?.destroy();
+    // Closes the connection, which may be dead or have much unsent data. ioredis connects again at once.
+    if (this.#use === "commands" && faultOf(message) === "timeout") this.#client.stream?.destroy();
     return new SconceError("queue_unavailable", "the queue of the replicas cannot be used now; try again later", {
       cause,
     });

@@ -27,8 +27,6 @@ export interface WebhookStore {
   undelivered?(owners: (owner: string) => boolean): Promise<readonly StoredWebhook[]>;
   /** Gives the webhooks that other servers leave to this process, from now on. Undefined if no other server has webhooks of this store. */
   deliver?(deliverer: Deliverer): void;
-  /** Leaves webhooks of this process to other servers. */
-  release?(keys: readonly WebhookKey[]): Promise<void>;
 }
 
 /** The process that delivers webhooks. */

@@ -141,15 +141,7 @@ export class Webhooks implements Deliverer {
     return until(() => this.#waiting.size === 0, maxMs);
   }
 
-  /** Leaves undelivered webhooks to other servers, if there are some with the same store. */
-  async release(): Promise<void> {
-    const { webhooks } = this.#options.store;
-    if (webhooks?.release === undefined) return;
-    this.stop();
-    await webhooks.release(this.predictions);
-  }
-
-  /** Stops sending. Undelivered webhooks stay in the store for the next process. */
+  /** Stops sending. Undelivered webhooks stay in the store for another process. */
   stop(): void {
     this.#isStopped = true;
     this.#options.sender.stop();
