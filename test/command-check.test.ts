@@ -86,7 +86,7 @@ test.each([
   expect(code).toBe(1);
 });
 
-test("a valid model passes: exit code 0, with the time of each stage, batch sizes and output differences", async () => {
+test("a valid model passes: exit code 0, with the time of each stage and batch sizes", async () => {
   const { text, code } = await checked("deep.pt");
   expect(code).toBe(0);
   expect(text).toMatch(/^STAGE +TIME\n(.* ms\n)+\nBATCH +STACK MS +FORWARD MS +MS AN ITEM +THROUGHPUT\n/);
@@ -94,7 +94,6 @@ test("a valid model passes: exit code 0, with the time of each stage, batch size
   expect([...text.matchAll(/^([a-z].*?) {2,}[\d.]+ ms$/gm)].map(([, stage]) => stage)).toEqual(stages);
   expect([...text.matchAll(/^(\d) /gm)].map(([, size]) => size)).toEqual(["1", "2", "4", "8"]);
   expect(text).toMatch(/\nProposed batchSize: \d+, the smallest with at least 90 % of the best throughput here\.\n/);
-  expect(text).toContain("\nrun again    nothing\nin a batch   nothing\n");
   expect(text).toEndWith("\n✔ no mistakes found");
 });
 

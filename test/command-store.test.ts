@@ -129,11 +129,10 @@ describe("inspect", () => {
     }
   });
 
-  test("shortens data URIs, except with --full", async () => {
+  test("shortens data URIs", async () => {
     const uri = `data:image/png;base64,${"A".repeat(400)}`;
     const config = modelConfig({ example: { image: uri } });
     await store.put({ repository: "long", config, layers: modelLayers("long") });
-    expect(JSON.parse((await run("inspect", "long", "--full")).stdout).config.example.image).toBe(uri);
     const { stdout } = await run("inspect", "long");
     expect(stdout).toContain('"image": "data:image/png;base64,AAAAAAAAAAAAAAAAAA… (300 B)"');
   });

@@ -100,17 +100,6 @@ test("build says of TorchScript that only exported programs are compared with Py
   });
 });
 
-test("build names check, which proposes a batch size, for a weights file whose batch size nobody has chosen", async () => {
-  const hint = "The batch size is 32, unmeasured: sconce check ";
-  const file = join(wrong, "evaluated-dropout.pt2");
-  const built = await cliHere(["build", file], { env: env() });
-  expect(built).toMatchObject({ code: 0, stderr: expect.stringContaining(hint) });
-  const chosen = await cliHere(["build", file, "--batch-size", "4"], { env: env() });
-  const alone = await cliHere(["build", join(wrong, "fixed-one.pt2")], { env: env() });
-  for (const { code, stderr } of [chosen, alone])
-    expect({ code, hinted: stderr.includes("unmeasured") }).toEqual({ code: 0, hinted: false });
-});
-
 test("a maximum over a dimension that is padded with 0 is refused by both, even if the example has only positive numbers", async () => {
   const padded = { input: 'pad("length", 0)', output: "1" };
   const { built, checked } = await tried(await folderOf(join(wrong, "maximum.pt2"), padded, { batchSize: "4" }));

@@ -30,7 +30,7 @@ import { recording } from "./recorded-calls.ts";
 import { shortestMs } from "./shortest-time.ts";
 import { deviceOverride, type SourceModel } from "./source-model.ts";
 import { StatedRows } from "./stated-rows.ts";
-import { type Trial, type TriedOutput, tryOutputs, tryParts, tryPostprocess } from "./trial.ts";
+import { type Trial, tryOutputs, tryParts, tryPostprocess } from "./trial.ts";
 import { allowsAnyNumber } from "./trial-items.ts";
 import { leastRows, trialSizes, weightsFacts } from "./weights-facts.ts";
 
@@ -207,19 +207,8 @@ class Stages {
   }
 
   async #steadiness(runner: Runner, item: readonly Tensor[], again: readonly Tensor[]): Promise<void> {
-    const tried = await tryOutputs(runner, this.#trialOf([item, again]));
-    const largest = (of: (output: TriedOutput) => number | undefined) => {
-      const differences = tried.flatMap((output) => of(output) ?? []);
-      return differences.length === 0 ? undefined : Math.max(...differences);
-    };
-    this.#report.differences = {
-      again: largest((output) => output.again) ?? 0,
-      together: largest((output) => output.together),
-      padded: largest((output) => output.padded),
-    };
-    for (const { fault } of tried) {
-      if (fault !== undefined) this.#findings.add(exportMistakes[fault.kind], fault.message, "unsteady");
-    }
+    for (const { kind, message } of await tryOutputs(runner, this.#trialOf([item, again])))
+      this.#findings.add(exportMistakes[kind], message, "unsteady");
   }
 
   /** Compares the outputs of the weights with the outputs of the exported program in PyTorch. */
@@ -280,7 +269,7 @@ class Stages {
       if (performance.now() - started + SIZE_RUNS * this.#itemMs > SIZES_MS) return;
       const tried = await tryOutputs(runner, this.#trialOf([other, other])).catch(codedError);
       if (tried instanceof SconceError) continue;
-      const fault = tried.find((output) => output.fault !== undefined)?.fault;
+      const [fault] = tried;
       if (fault === undefined) continue;
       this.#findings.add(exportMistakes[fault.kind], `with ${name} = ${size}: ${fault.message}`, "unsteady");
       return;

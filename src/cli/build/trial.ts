@@ -26,26 +26,18 @@ export interface Trial {
   readonly isFree: boolean;
 }
 
-export interface TriedOutput {
-  readonly name: string;
-  /** Largest difference of an element between two runs of the example alone. */
-  readonly again: number;
-  /**
-   * Largest difference of an element between a run alone and a run in a batch. Undefined if the author declared a batch
-   * size of 1, or the weights refuse batches.
-   */
-  readonly together: number | undefined;
-  /**
-   * Largest difference of an element between a run alone and a run beside a longer item. Undefined without such a
-   * run, for example without padded dimensions, on a GPU, or if the weights refuse longer items.
-   */
-  readonly padded: number | undefined;
-  /** The cause of a difference that exceeds rounding. */
-  readonly fault: { readonly kind: "random" | "mixed" | "padding"; readonly message: string } | undefined;
+/** A difference of an output that exceeds rounding, and its cause. */
+export interface OutputFault {
+  readonly kind: "random" | "mixed" | "padding";
+  readonly message: string;
 }
 
-/** Runs the trials, and compares each output with the output of the same item alone. @throws SconceError if a run fails */
-export async function tryOutputs(runner: Runner, trial: Trial): Promise<TriedOutput[]> {
+/**
+ * Runs the trials, and compares each output with the output of the same item alone.
+ * @returns at most one fault for each output
+ * @throws SconceError if a run fails
+ */
+export async function tryOutputs(runner: Runner, trial: Trial): Promise<OutputFault[]> {
   const { tensors, items, maxBatchSize, isOnCpu } = trial;
   const { inputs, outputs } = tensors;
   const [item, again] = items;
@@ -79,7 +71,7 @@ export async function tryOutputs(runner: Runner, trial: Trial): Promise<TriedOut
   /** Whether more elements differ than near ties of the item explain. The measurement runs only if some differ. */
   const isOff = async ({ count }: Difference, i: number, each = item, ownAlone = alone) =>
     count > 0 && count > 2 * ((await nearTies(runner, each, ownAlone))[i] ?? 0);
-  const trying = Object.keys(outputs).map(async (name, i): Promise<TriedOutput> => {
+  const trying = Object.keys(outputs).map(async (name, i): Promise<OutputFault | undefined> => {
     const expected = alone[i];
     const rows = batch.flatMap((each, row) => (each === item ? [rowOf(together?.[i], row)] : []));
     const random = differenceOf(
@@ -91,25 +83,23 @@ export async function tryOutputs(runner: Runner, trial: Trial): Promise<TriedOut
       const difference = differenceOf(cut.alone[name], [cut.beside[name]]);
       return [{ change, difference, each, alone: runs.alone }];
     });
-    const padded = filled.length === 0 ? undefined : Math.max(...filled.map(({ difference }) => difference.largest));
-    const tried = { name, again: random.largest, together: together && mixed.largest, padded };
     if (random.count > 0) {
       const message = `output "${name}" differs ${text(random)} when the example runs again: the weights or preprocess are random (dropout that tracing kept?), or keep a state (a buffer that \`forward\` changes?)`;
-      return { ...tried, fault: { kind: "random", message } };
+      return { kind: "random", message };
     }
     if (!(await isOff(mixed, i))) {
       for (const { change, difference, each, alone: ownAlone } of filled) {
         if (!(await isOff(difference, i, each, ownAlone))) continue;
         const values = change === "" ? "" : ` with its values ${change}`;
         const message = `output "${name}" differs ${text(difference)} when the example${values} runs beside a longer item: the padding of the shorter item changes its output (a mean or maximum over a padded dimension, or attention without a mask?)${fix}`;
-        return { ...tried, fault: { kind: "padding", message } };
+        return { kind: "padding", message };
       }
-      return { ...tried, fault: undefined };
+      return undefined;
     }
     const message = `output "${name}" differs ${text(mixed)} when the example runs in a batch: the weights mix the items of a batch (a softmax or mean over the first dimension?)${fix}`;
-    return { ...tried, fault: { kind: "mixed", message } };
+    return { kind: "mixed", message };
   });
-  return Promise.all(trying);
+  return (await Promise.all(trying)).filter((fault) => fault !== undefined);
 }
 
 /**

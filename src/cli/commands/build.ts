@@ -5,7 +5,6 @@ import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { count, flagOff, flagOn, openOption, option } from "../../base/option.ts";
 import { Progress } from "../../base/progress.ts";
-import { programName } from "../../machine/processes/program-name.ts";
 import { goldenTitle, mediaTypes } from "../../package/store/manifest.ts";
 import { checkTag, parseReference } from "../../package/store/reference.ts";
 import { ModelStore } from "../../package/store/store.ts";
@@ -106,10 +105,6 @@ sconce build traced.pt --input x=float32[N,784]`,
       onProgress: (step) => progress.update(step),
     });
     const { tag } = await putting.finally(() => progress.end());
-    if (isFile(dir) && options.batchSize === undefined && folder.fixedRows === undefined && batchSize > 1) {
-      const check = `${programName} check ${dir}`;
-      log.info(`The batch size is ${batchSize}, unmeasured: ${check} measures batches and proposes a --batch-size`);
-    }
     console.log(`${repository}:${ownTag ?? tag}`);
   },
 });

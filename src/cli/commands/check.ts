@@ -65,7 +65,7 @@ function asJson({ findings, ...measured }: Examination) {
 }
 
 function report(examination: Examination): string {
-  const { stages, batches, proposedBatchSize: proposed, differences, reference, findings } = examination;
+  const { stages, batches, proposedBatchSize: proposed, reference, findings } = examination;
   const parts: string[] = [];
   if (stages.length > 0) {
     const rows = stages.map(({ stage, ms }) => [stage, `${rounded(ms)} ms`]);
@@ -87,12 +87,6 @@ function report(examination: Examination): string {
   if (proposed !== undefined) {
     parts.push(`Proposed batchSize: ${proposed}, the smallest with at least 90 % of the best throughput here.`);
   }
-  if (differences !== undefined) {
-    const { again, together, padded } = differences;
-    const all = Object.entries({ "run again": again, "in a batch": together, "beside a longer input": padded });
-    const rows = all.flatMap(([name, by]) => (by === undefined ? [] : [[name, differenceText(by)]]));
-    parts.push(formatTable(["OUTPUTS", "DIFFER BY"], rows));
-  }
   if (reference !== undefined) {
     const { compared, refused, explained, missing, differences } = reference;
     const refusals = refused === 0 ? "" : `; PyTorch and sconce both refuse ${refused} others`;
@@ -111,12 +105,4 @@ function report(examination: Examination): string {
   }
   if (findings.length === 0) parts.push(colour("green", "✔ no mistakes found"));
   return parts.join("\n\n");
-}
-
-function differenceText(difference: number): string {
-  return difference === Infinity
-    ? "not numbers"
-    : difference === 0
-      ? "nothing"
-      : `up to ${Number(difference.toPrecision(2))}`;
 }

@@ -1,6 +1,5 @@
 /** `sconce inspect [repo[:tag]]`: prints a model's manifest and config. */
 
-import { flagOff, option } from "../../base/option.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
 import { type Command, command } from "../command-line/command.ts";
 import { formatJson } from "../command-line/table.ts";
@@ -18,11 +17,9 @@ export function inspectCommand(source: ModelSource, example: string): Command {
     details:
       "Sizes are in bytes. The config has the example, the batch size, the tensors of one item, and the JSON Schemas of inputs, outputs and parameters. Further fields are the version of torch at build time, and the processor features that compiled weights need. A model pulled for --role front has no weights. Data URIs in the example are shortened.",
     example,
-    options: {
-      full: option({ description: "Print the example's data URIs in full", ...flagOff }),
-    },
+    options: {},
     positionals: source.reference === undefined ? [] : [source.reference],
-    async run({ options, positionals: [reference] }) {
+    async run({ positionals: [reference] }) {
       const model = await storedModel(source, reference, { withoutWeights: true });
       const { config, layers } = model;
       const described = {
@@ -36,7 +33,7 @@ export function inspectCommand(source: ModelSource, example: string): Command {
         config,
         layers: layers.map(({ title, mediaType, digest, size }) => ({ title, mediaType, digest, size })),
       };
-      console.log(formatJson(options.full ? described : shorten(described).output));
+      console.log(formatJson(shorten(described).output));
     },
   });
 }
