@@ -1,6 +1,6 @@
 /** A connection to Redis. Every failure becomes a SconceError `queue_unavailable`. */
 import { createHash } from "node:crypto";
-import { Command, Redis, ReplyError } from "ioredis";
+import { Command, Redis } from "ioredis";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import type { QueueFault } from "../../base/labels.ts";
 import type { RedisAddress } from "./redis-address.ts";
@@ -149,12 +149,6 @@ export class RedisLink implements Disposable {
 /** Approximate size of a command in bytes. */
 function sizeOf(args: readonly Argument[]): number {
   return args.reduce<number>((sum, each) => sum + (typeof each === "number" ? 0 : each.length), 0);
-}
-
-/** Whether Redis may have executed a failed command: the command was sent, but the answer was lost. */
-export function isAnswerLost(error: unknown): boolean {
-  if (!(error instanceof SconceError) || error.code !== "queue_unavailable") return false;
-  return !(error.cause instanceof ReplyError || error.cause instanceof NotSent);
 }
 
 /** Whether a command failed only because the first connection is not open yet. */

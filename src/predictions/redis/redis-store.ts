@@ -14,7 +14,7 @@ import { Queue } from "./queue.ts";
 import { QueueState } from "./queue-state.ts";
 import { QueuedWebhooks } from "./queued-webhooks.ts";
 import { parseRedisAddress } from "./redis-address.ts";
-import { isAnswerLost, retry } from "./redis-link.ts";
+import { retry } from "./redis-link.ts";
 
 export interface RedisStoreOptions {
   readonly config: QueueOptions;
@@ -92,17 +92,10 @@ export class RedisStore implements Store, SharedStore {
   }
 
   async accept(request: PredictionRequest): Promise<Accepted | Full> {
-    const { id, digest, timeoutMs, isWaitedFor = false } = request;
     const body = storedBody(request);
-    try {
-      const created = await this.#queue.create({ ...request, body, bytes: body.length, isWaitedFor });
-      if (!("limit" in created)) this.#followed.get(id)?.accepted();
-      return created;
-    } catch (error) {
-      // The client gets an error, but Redis may have the prediction, which nobody would read.
-      if (isAnswerLost(error) && digest === undefined) this.abandon(id, performance.now() + timeoutMs);
-      throw error;
-    }
+    const created = await this.#queue.create({ ...request, body, bytes: body.length });
+    if (!("limit" in created)) this.#followed.get(request.id)?.accepted();
+    return created;
   }
 
   claim(claimer: Claimer): AsyncIterable<Claimed> {

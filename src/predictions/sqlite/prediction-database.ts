@@ -3,7 +3,7 @@ import type { Database } from "bun:sqlite";
 import { existsSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { isOverLimits, type RetentionLimits } from "../retention.ts";
 import { prepareFolder } from "./database-lock.ts";
-import { connect, type FileOptions, pragma, UnreadableFile } from "./prediction-schema.ts";
+import { connect, type FileOptions, UnreadableFile } from "./prediction-schema.ts";
 import {
   type Meta,
   type Oldest,
@@ -57,10 +57,6 @@ export interface Aside {
 
 /** Maximum rows that a run of maintenance evicts. */
 const SWEEP_ROWS = 2048;
-/** Maximum free pages that a run of maintenance returns to the disk. */
-const VACUUM_PAGES = 2048;
-/** Minimum number of free pages that the file keeps for later rows. A large file keeps a quarter of its pages. */
-const SPARE_PAGES = 1024;
 /** Content of a test file, which shows whether a full disk has room again. */
 const PROBE = new Uint8Array(64 * 1024);
 
@@ -158,7 +154,7 @@ export class PredictionDatabase {
     return this.#sql.webhooks.all();
   }
 
-  /** Evicts old outcomes, and returns free pages to the disk. Runs while the thread is idle. */
+  /** Evicts old outcomes while the thread is idle. Later rows use their place in the file. */
   tend(): void {
     this.#database
       .transaction(() => {
@@ -166,9 +162,6 @@ export class PredictionDatabase {
         if (this.#sweep(meta, { nowMs: this.#nowMs, limit: SWEEP_ROWS })) this.#sql.setMeta.run(meta);
       })
       .deferred();
-    const [free, all] = ["freelist_count", "page_count"].map((name) => Number(pragma(this.#database, name)));
-    if (Number(free) > Math.max(SPARE_PAGES, Number(all) / 4))
-      this.#database.run(`PRAGMA incremental_vacuum(${VACUUM_PAGES})`);
   }
 
   close(): void {

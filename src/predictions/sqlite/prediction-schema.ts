@@ -86,10 +86,6 @@ function makePrivate(path: string): void {
 
 /** Creates the tables. Throws for a database of another program, or of another release of sconce. */
 function prepareSchema(database: Database): void {
-  if (pragma(database, "user_version") === 0 && pragma(database, "application_id") === 0) {
-    // Must precede the tables: once a database has tables, only VACUUM makes the change effective.
-    database.run("PRAGMA auto_vacuum = INCREMENTAL");
-  }
   database
     .transaction(() => {
       const [application, version] = [pragma(database, "application_id"), Number(pragma(database, "user_version"))];
@@ -111,7 +107,7 @@ function prepareSchema(database: Database): void {
 }
 
 /** The value that a pragma reads. */
-export function pragma(database: Database, name: string): unknown {
+function pragma(database: Database, name: string): unknown {
   const [[value] = []] = database.query(`PRAGMA ${name}`).values();
   return value;
 }

@@ -32,7 +32,7 @@ async function fillDisk({ tally, home, random, isLong }: Injection): Promise<voi
     const before = server.lines.length;
     await tally.inject(async () => {
       const told = await refusal(server, tally);
-      if (!/no room/.test(told)) tally.problem(`a full disk is told with: ${told}`);
+      if (!/SQLITE_FULL/.test(told)) tally.problem(`a full disk is told with: ${told}`);
       // This client waits for the outputs, so the server can answer without the disk.
       const { outputs } = await predict(server.url, [{ x: 5 }]);
       if (outputs?.[0]?.y !== 15) tally.found("wrong", `on a full disk: ${JSON.stringify(outputs)}`);
