@@ -75,6 +75,15 @@ describe("sconce doctor", () => {
   );
 });
 
+test("doctor finds a platform that sconce does not support", async () => {
+  await using dir = await tempDir();
+  await writeFile(dir.join("arch.ts"), 'Object.defineProperty(process, "arch", { value: "riscv64" });');
+  const env = { SCONCE_HOME: dir.join("home"), BUN_OPTIONS: `--preload ${dir.join("arch.ts")}` };
+  const { code, stdout } = await cli(["doctor", "--port=0"], { env, isSource: true });
+  expect(code).toBe(1);
+  expect(stdout).toMatch(/^✗ system +linux riscv64: use Linux with glibc on x64 or arm64/m);
+});
+
 test("doctor prints the fault of libtorch on one line and its fix on another", async () => {
   const fault = new SconceError("native_unavailable", "torch 2.9.1 in /a; b is too old", {
     fix: "install another; or two",

@@ -1,8 +1,11 @@
 /** OCI images with a small program: their content, and the layers that several images share. */
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
 import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { z } from "zod";
-import { thisArchitecture } from "../src/base/platform-package.ts";
+import { type Architecture, architectures, thisArchitecture } from "../src/base/platform-package.ts";
+import { imagePlatform } from "../src/package/image/image-config.ts";
 import { openImages } from "../src/package/image/layout.ts";
 import { Blobs } from "../src/package/store/blobs.ts";
 import { IndexFile } from "../src/package/store/index-file.ts";
@@ -13,6 +16,7 @@ import { failure } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { platform, readImage, smallImage, smallProgram, unpackImage } from "./helpers/image.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
+import { hasRegistry, startRegistry } from "./helpers/registry.ts";
 import { skopeo, skopeoObstacle } from "./helpers/skopeo.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
@@ -117,6 +121,13 @@ describe("an image", () => {
 });
 
 describe("an image of several platforms", () => {
+  const other: Architecture = process.arch === "x64" ? "arm64" : "x64";
+  const runtime = `/usr/${architectures[other]}-linux-gnu/lib`;
+  const obstacle = !existsSync(join(runtime, "libstdc++.so.6"))
+    ? `there is no ${runtime}`
+    : hasRegistry
+      ? skopeoObstacle
+      : "it needs docker-registry";
   const indexSchema = z.object({
     manifests: z.array(z.looseObject({ digest: z.string(), platform: z.looseObject({}) })),
   });
@@ -135,6 +146,22 @@ describe("an image of several platforms", () => {
     expect(names()).toEqual(["digits:v1"]);
   });
 
+  test.skipIf(obstacle !== undefined)(
+    `is in a registry under one name, from which each platform gets its image${obstacle ? ` (skipped: ${obstacle})` : ""}`,
+    async () => {
+      const program = await smallProgram();
+      await write("digits:v1", { programs: [program, { ...program, arch: other }] });
+      await using registry = await startRegistry();
+      const target = `docker://${registry.host}/digits:v1`;
+      await skopeo("copy", "--all", "--dest-tls-verify=false", `oci:${images}:digits:v1`, target);
+      for (const arch of [thisArchitecture(), other]) {
+        const { architecture } = imagePlatform(arch);
+        const seen = await skopeo("--override-arch", architecture, "inspect", "--tls-verify=false", target);
+        expect(JSON.parse(seen)).toMatchObject({ Architecture: architecture });
+      }
+    },
+  );
+
   test("goes away as a whole when another image takes its name", async () => {
     const blobs = new Blobs(images);
     const written = await writeBoth();
@@ -144,11 +171,10 @@ describe("an image of several platforms", () => {
   });
 
   test("needs the npm packages of its platforms, which the error names with the command that installs them", async () => {
-    const [arch, other] = process.arch === "x64" ? ["arm64", "arm64"] : ["x64", "amd64"];
-    const args = ["image", "digits:v1", "-o", images, "--platform", `linux/${other}`];
+    const args = ["image", "digits:v1", "-o", images, "--platform", `linux/${imagePlatform(other).architecture}`];
     const { code, stderr } = await cli(args, { env: { SCONCE_HOME: home.path } });
     expect(code).toBe(1);
-    expect(stderr).toContain(`programs for ${arch} need the package @sconce/linux-${arch}-gnu`);
+    expect(stderr).toContain(`programs for ${other} need the package @sconce/linux-${other}-gnu`);
     expect(stderr).toContain("bun add --cpu '*' sconce @oven/bun-linux-");
   });
 });

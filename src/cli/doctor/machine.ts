@@ -1,6 +1,7 @@
 /** Checks of the machine or container for `sconce doctor`. */
 import { totalmem } from "node:os";
 import { formatBytes } from "../../base/bytes.ts";
+import { isArchitecture } from "../../base/platform-package.ts";
 import { systemText } from "../../base/system-file.ts";
 import { listenFault } from "../../http/listener.ts";
 import { memoryLimit } from "../../machine/control-groups.ts";
@@ -13,7 +14,8 @@ const OLDEST_GLIBC = "2.34";
 const LITTLE_MEMORY = 1024 ** 3;
 export function system(glibc = glibcVersion()): Check {
   const machine = `${process.platform} ${process.arch}`;
-  if (process.platform !== "linux") return ok("system", machine);
+  if (process.platform !== "linux" || !isArchitecture(process.arch))
+    return fault("system", machine, "use Linux with glibc on x64 or arm64, for example in a container");
   if (glibc === undefined) {
     return fault(
       "system",
