@@ -33,6 +33,12 @@ def picture(width=7, height=5, channels=3):
     return random.integers(0, 256, (height, width, channels), dtype=np.uint8)
 
 
+def saved(image, kind, **options):
+    out = io.BytesIO()
+    image.save(out, kind, **options)
+    return out.getvalue()
+
+
 # BMP, written by hand: header, palette, rows.
 def bmp(rows, width, height, bits, header=40, compression=0, palette=b"", colours=0, masks=b"", offset=None, top=False):
     signed = -height if top else height
@@ -59,11 +65,8 @@ def packed(values, bits):
 
 
 def rows_of(values, dtype):
-    rows = b""
-    for row in values:
-        line = row.astype(dtype).tobytes()
-        rows += line + b"\0" * (-len(line) % 4)
-    return rows
+    lines = [row.astype(dtype).tobytes() for row in values]
+    return b"".join(line + b"\0" * (-len(line) % 4) for line in lines)
 
 
 def palette_of(count, entry=4):
@@ -124,19 +127,14 @@ add("bmp RLE8", bmp(rle8, 7, 5, 8, compression=1, palette=colours))
 add("bmp RLE8, exact", bmp(bytes([7, 1, 0, 0, 7, 2, 0, 0, 7, 3, 0, 0, 7, 4, 0, 0, 7, 5, 0, 1]), 7, 5, 8, compression=1, palette=colours))
 add("bmp RLE8, run beyond the row", bmp(bytes([9, 1, 0, 0] + [7, 2, 0, 0] * 3 + [7, 3, 0, 1]), 7, 5, 8, compression=1, palette=colours))
 add("bmp RLE8, cut", bmp(bytes([7, 1, 0, 0, 7]), 7, 5, 8, compression=1, palette=colours))
-few = palette_of(16)
 rle4 = bytes([7, 0x5A, 0, 0]) + bytes([0, 7, 0x12, 0x34, 0x56, 0x70, 0, 0]) + bytes([3, 0x21, 4, 0xF0, 0, 0]) + bytes([7, 0x11, 0, 0, 7, 0xEE, 0, 1])
-add("bmp RLE4", bmp(rle4, 7, 5, 4, compression=2, palette=few))
+add("bmp RLE4", bmp(rle4, 7, 5, 4, compression=2, palette=palette_of(16)))
 for mode in ("1", "L", "P", "RGB", "RGBA"):
-    image = Image.fromarray(picture(9, 6)).convert(mode)
-    out = io.BytesIO()
-    image.save(out, "BMP")
-    add(f"bmp Pillow {mode}", out.getvalue())
+    add(f"bmp Pillow {mode}", saved(Image.fromarray(picture(9, 6)).convert(mode), "BMP"))
 
 
 # GIF, written by hand.
-def lzw(indices, bits, literal=False):
-    """Compresses with codes for runs, or with codes of single pixels only."""
+def lzw(indices, bits):
     clear, end = 1 << bits, (1 << bits) + 1
     out, buffer, count = bytearray(), 0, 0
     width, table = bits + 1, {bytes([i]): i for i in range(1 << bits)}
@@ -154,7 +152,7 @@ def lzw(indices, bits, literal=False):
     known, now = end + 1, b""
     for each in indices:
         longer = now + bytes([each])
-        if longer in table and not (literal and len(longer) > 1):
+        if longer in table:
             now = longer
             continue
         put(table[now])
@@ -179,7 +177,7 @@ def blocks(data, size=255):
 
 
 def gif(indices, screen=None, at=(0, 0), palette=None, local=None, transparent=None, interlaced=False, bits=4, block=255,
-        extensions=b"", version=b"GIF89a", cut=0, literal=False, behind=b";"):
+        extensions=b"", version=b"GIF89a", cut=0, behind=b";"):
     height, width = indices.shape
     wide, high = screen or (width + at[0], height + at[1])
     flags = 0 if palette is None else 0x80 | (len(palette) // 3).bit_length() - 2
@@ -187,17 +185,13 @@ def gif(indices, screen=None, at=(0, 0), palette=None, local=None, transparent=N
     if transparent is not None:
         file += b"!\xf9\x04" + bytes([1, 0, 0, transparent]) + b"\0"
     flags = (0 if local is None else 0x80 | (len(local) // 3).bit_length() - 2) | (0x40 if interlaced else 0)
-    rows = indices
-    if interlaced:
-        rows = np.concatenate([indices[0::8], indices[4::8], indices[2::4], indices[1::2]])
-    data = lzw(rows.ravel().tolist(), bits, literal)
-    if cut:
-        data = data[:-cut]
+    rows = np.concatenate([indices[0::8], indices[4::8], indices[2::4], indices[1::2]]) if interlaced else indices
+    data = lzw(rows.ravel().tolist(), bits)
+    data = data[: len(data) - cut]
     return file + b"," + struct.pack("<HHHHB", *at, width, height, flags) + (local or b"") + bytes([bits]) + blocks(data, block) + behind
 
 
-sixteen = palette_of(16, 3)
-other = palette_of(16, 3)
+sixteen, other = (palette_of(16, 3) for _ in range(2))
 small = random.integers(0, 16, (8, 8))
 for width, height in ((1, 1), (8, 8), (13, 7), (40, 30)):
     add(f"gif {width} x {height}", gif(random.integers(0, 16, (height, width)), palette=sixteen))
@@ -231,12 +225,9 @@ add("gif without trailer", gif(small, palette=sixteen, behind=b""))
 add("gif bytes behind", gif(small, palette=sixteen, behind=b";garbage"))
 add("gif cut", gif(small, palette=sixteen, cut=9))
 add("gif cut in the middle", gif(random.integers(0, 16, (40, 30)), palette=sixteen)[:-300])
-two = io.BytesIO()
-Image.fromarray(picture(9, 6)).convert("P").save(two, "GIF", save_all=True, append_images=[Image.fromarray(picture(9, 6)).convert("P")])
-add("gif Pillow, two frames", two.getvalue())
-see_through = io.BytesIO()
-Image.fromarray(picture(9, 6, 4)).save(see_through, "GIF")
-add("gif Pillow, RGBA", see_through.getvalue())
+first, second = (Image.fromarray(picture(9, 6)).convert("P") for _ in range(2))
+add("gif Pillow, two frames", saved(first, "GIF", save_all=True, append_images=[second]))
+add("gif Pillow, RGBA", saved(Image.fromarray(picture(9, 6, 4)), "GIF"))
 
 
 # Orientation in PNG, WebP and JPEG.
@@ -259,9 +250,7 @@ def chunk(tag, data):
 
 
 def png(before=b"", after=b"", mode="RGB"):
-    out = io.BytesIO()
-    Image.fromarray(picture(channels=len(mode))).save(out, "PNG")
-    file = out.getvalue()
+    file = saved(Image.fromarray(picture(channels=len(mode))), "PNG")
     data = file.index(b"IDAT") - 4
     end = file.index(b"IEND") - 4
     return file[:data] + before + file[data:end] + after + file[end:]
@@ -292,9 +281,8 @@ def riff(chunks):
 
 
 def webp_chunks(width, height, lossless=True, channels=3):
-    out = io.BytesIO()
-    Image.fromarray(picture(width, height, channels)).save(out, "WEBP", lossless=lossless, exact=True)
-    file, at, chunks = out.getvalue(), 12, []
+    file = saved(Image.fromarray(picture(width, height, channels)), "WEBP", lossless=lossless, exact=True)
+    at, chunks = 12, []
     while at < len(file):
         length = struct.unpack("<I", file[at + 4 : at + 8])[0]
         chunks.append((file[at : at + 4], file[at + 8 : at + 8 + length]))
@@ -343,12 +331,13 @@ add("webp animation, XMP", animation([frame(6, 4, 8, 8)], flags=4, metadata=[(b"
 add("webp animation, frame outside", animation([frame(16, 12, 8, 8), frame(0, 0, 8, 8)]))
 
 
-def jpeg(*segments, grey=False):
-    # Blocks of one colour, so that decoders agree on every pixel.
-    blocks_of = np.kron(random.integers(0, 256, (2, 3), dtype=np.uint8), np.ones((8, 8), np.uint8))
-    out = io.BytesIO()
-    Image.fromarray(blocks_of).save(out, "JPEG", quality=100)
-    file = out.getvalue()
+# Blocks of one colour, so that decoders agree on every pixel.
+def in_blocks(*channels):
+    return np.kron(random.integers(0, 256, (2, 3, *channels), dtype=np.uint8), np.ones((8, 8, *(1 for _ in channels)), np.uint8))
+
+
+def jpeg(*segments):
+    file = saved(Image.fromarray(in_blocks()), "JPEG", quality=100)
     inside = b"".join(b"\xff\xe1" + struct.pack(">H", len(each) + 2) + each for each in segments)
     return file[:2] + inside + file[2:]
 
@@ -377,11 +366,9 @@ for i in range(100):
         to_width = int(random.integers(max(1, width - height // 2 + 2), width))
         to_height = max(1, height - 2 * (width - to_width) + int(random.integers(-1, 2)))
     image = Image.fromarray(picture(width, height, 3 + i % 3 // 2))
-    out = io.BytesIO()
-    image.save(out, "PNG")
     pixels = image.resize((to_width, to_height), filters[name]).convert("RGBA").tobytes()
     resized.append({
-        "file": base64.b64encode(out.getvalue()).decode(),
+        "file": base64.b64encode(saved(image, "PNG")).decode(),
         "name": f"{width} x {height} to {to_width} x {to_height}, {name}",
         "filter": name,
         "size": [to_width, to_height],
@@ -400,16 +387,12 @@ def png16(kind, channels, *chunks):
 add("png 16 bits", png16(2, 3))
 add("png 16 bits, alpha", png16(6, 4))
 add("png 16 bits, grey and alpha", png16(4, 2))
-for name, options in (("shades", {"transparency": bytes(range(0, 256, 32))}), ("frames", {"save_all": True, "append_images": [Image.new("P", (7, 5))]})):
-    out = io.BytesIO()
-    Image.fromarray(picture()).quantize(8).save(out, "PNG", **options)
-    add(f"png palette, {name}", out.getvalue())
-out = io.BytesIO()
+eight = Image.fromarray(picture()).quantize(8)
+add("png palette, shades", saved(eight, "PNG", transparency=bytes(range(0, 256, 32))))
+add("png palette, frames", saved(eight, "PNG", save_all=True, append_images=[Image.new("P", (7, 5))]))
 pixels = picture()
-Image.fromarray(pixels).save(out, "PNG", transparency=tuple(int(each) for each in pixels[2, 3]))
-add("png colour key", out.getvalue())
-out = io.BytesIO()
-Image.fromarray(np.kron(random.integers(0, 256, (2, 3, 4), dtype=np.uint8), np.ones((8, 8, 1), np.uint8)), "CMYK").save(out, "JPEG", quality=100, progressive=True)
-add("jpeg CMYK, progressive", out.getvalue())
+key = tuple(int(each) for each in pixels[2, 3])
+add("png colour key", saved(Image.fromarray(pixels), "PNG", transparency=key))
+add("jpeg CMYK, progressive", saved(Image.fromarray(in_blocks(4), "CMYK"), "JPEG", quality=100, progressive=True))
 
 print(json.dumps({"files": files, "resized": resized}))
