@@ -6,6 +6,7 @@
  */
 
 import { installMiniLM, preparedModel } from "../examples/minilm/prepared.ts";
+import { packArm64 } from "../test/helpers/arm64.ts";
 import { compiledProgram } from "../test/helpers/compiled-program.ts";
 import { debianTools, fetchDebianTools } from "../test/helpers/debian-tools.ts";
 import { packedLibraries } from "../test/helpers/executable.ts";
@@ -56,7 +57,11 @@ if (part === "libtorch") {
     isLong ? writeSounds().then(noteProblem("libsndfile")) : undefined,
   ]);
 } else {
-  await Promise.all([compiledProgram(options[0] ?? ""), isLong ? packedLibraries() : undefined]);
+  await Promise.all([
+    compiledProgram(options[0] ?? ""),
+    isLong ? packedLibraries() : undefined,
+    isLong ? packArm64().then(noteProblem("arm64")) : undefined,
+  ]);
 }
 
 function noteProblem(what: string) {

@@ -20,16 +20,17 @@ interface Privileges {
   drop(user: BareRootUser): readonly string[];
 }
 
+/** A user namespace gives the right to mount, and a second, nested one sets the program's user. */
+const inNamespace: Privileges = {
+  gain: ["--user", "--map-root-user"],
+  drop: ({ uid, gid }) => ["--user", `--map-user=${uid}`, `--map-group=${gid}`],
+};
 const allPrivileges: readonly Privileges[] = [
   { gain: [], drop: ({ uid, gid }) => [`--setuid=${uid}`, `--setgid=${gid}`] },
-  // If the tests do not run as root: a user namespace gives the right to mount, and a second, nested one sets the
-  // program's user.
-  {
-    gain: ["--user", "--map-root-user"],
-    drop: ({ uid, gid }) => ["--user", `--map-user=${uid}`, `--map-group=${gid}`],
-  },
+  // If the tests do not run as root.
+  inNamespace,
 ];
-const privileges = Bun.which(unshare) === null ? undefined : allPrivileges.find(isOpen);
+const privileges = Bun.which(unshare) === null ? undefined : allPrivileges.find((each) => isOpen(each));
 
 export interface BareRootUser {
   readonly uid: number;
@@ -45,6 +46,18 @@ export interface BareRunOptions {
   readonly cwd?: string;
   /** Paths where an in-memory file system is mounted, with the mount options of each, e.g. `size=10m,noexec`. */
   readonly tmpfs?: Readonly<Record<string, string>>;
+  /** Folders of this machine, by their path in the root, in the order of mounting. */
+  readonly binds?: Readonly<Record<string, string>>;
+}
+
+/** An emulator, through which the programs of a root run. The kernel knows the emulator only as long as a program runs. */
+export interface Emulation {
+  /** Line for the kernel's `binfmt_misc`: the first bytes of the programs' files, and the emulator. */
+  readonly registration: string;
+  /** Text of `/proc/cpuinfo`, which the emulator would take from this machine. */
+  readonly cpuinfo: string;
+  /** Variables of every program. */
+  readonly env: Readonly<Record<string, string>>;
 }
 
 /** A root file system, for `await using`: the end of the scope kills its programs and removes it. */
@@ -64,6 +77,13 @@ export interface BareRoot extends AsyncDisposable {
 export const bareRootObstacle: string | undefined =
   privileges === undefined ? "it needs Linux, and root or user namespaces" : undefined;
 
+/** Why this machine cannot run programs through an emulator; undefined if it can. */
+export function emulationObstacle(emulation: Emulation): string | undefined {
+  return isOpen(inNamespace, registered(emulation, "/sys"))
+    ? undefined
+    : "it needs user namespaces with their own list of emulators, as in Linux 6.7";
+}
+
 /** `test`, or `test.skip` if this machine cannot make a root file system; then the name of the test says why. */
 export function bareRootTest(test: {
   (name: string, body: () => Promise<void>, timeoutMs?: number): void;
@@ -76,14 +96,15 @@ export function bareRootTest(test: {
 
 type BareRootTest = (name: string, body: () => Promise<void>, timeoutMs?: number) => void;
 
-/** Makes a root file system with `/proc`, `/dev/null`, `/dev/urandom` and an empty `/tmp`. */
-export async function bareRoot(): Promise<BareRoot> {
+/** Makes a root file system with `/proc`, `/dev/null`, `/dev/urandom` and an empty `/tmp`; with an emulator, also `/sys`. */
+export async function bareRoot(emulation?: Emulation): Promise<BareRoot> {
   const dir = await tempDir();
   // The temporary folder is open to its owner only, but programs run as other users.
   await chmod(dir.path, 0o755);
-  for (const folder of ["proc", "dev", "tmp"]) await mkdir(dir.join(folder));
+  for (const folder of ["proc", "sys", "dev", "tmp"]) await mkdir(dir.join(folder));
   await chmod(dir.join("tmp"), 0o1777);
   for (const device of devices) await writeFile(dir.join(device), "");
+  if (emulation !== undefined) await writeFile(dir.join("cpuinfo"), emulation.cpuinfo);
   const running: RunningCli[] = [];
   return {
     path: dir.path,
@@ -99,7 +120,7 @@ export async function bareRoot(): Promise<BareRoot> {
     },
     run(command, options = {}) {
       const program = follow(
-        Bun.spawn(enter(dir.path, command, options), { stdin: "ignore", stdout: "pipe", stderr: "pipe" }),
+        Bun.spawn(enter(dir.path, command, options, emulation), { stdin: "ignore", stdout: "pipe", stderr: "pipe" }),
       );
       running.push(program);
       return program;
@@ -115,21 +136,51 @@ export async function bareRoot(): Promise<BareRoot> {
  * The command that mounts, changes the root and the user, and then becomes the program by `exec`. So signals for the
  * process reach the program.
  */
-function enter(root: string, command: readonly string[], options: BareRunOptions): string[] {
-  if (privileges === undefined) throw new Error(`no bare root: ${bareRootObstacle}`);
-  const { env = {}, user = defaultUser, cwd = "/", tmpfs = {} } = options;
+function enter(root: string, command: readonly string[], options: BareRunOptions, emulation?: Emulation): string[] {
+  const own = emulation === undefined ? privileges : inNamespace;
+  if (own === undefined) throw new Error(`no bare root: ${bareRootObstacle}`);
+  const { env = {}, user = defaultUser, cwd = "/", tmpfs = {}, binds = {} } = options;
   // `--rbind` copies mounts below /proc, too: in a user namespace these may not be left out.
   const mounts = [
     ...["/proc", ...devices].map((path) => `mount --rbind ${path} "$1${path}"`),
+    ...(emulation === undefined ? [] : emulated(emulation)),
+    ...Object.entries(binds).map(([path, given]) => `mkdir -p "$1${path}" && mount --rbind '${given}' "$1${path}"`),
     ...Object.entries(tmpfs).map(([path, given]) => `mount -t tmpfs -o '${given}' tmpfs "$1${path}"`),
   ];
   const script = [...mounts, "shift", 'exec env -i "$@"'].join(" && ");
-  const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
-  const drop = [unshare, ...privileges.drop(user), "--root", root, "--wd", cwd, "--", ...command];
-  return [unshare, ...privileges.gain, "--mount", "--", "sh", "-c", script, "sh", root, ...variables, ...drop];
+  const variables = Object.entries({ ...emulation?.env, ...env }).map(([name, value]) => `${name}=${value}`);
+  const drop = [unshare, ...own.drop(user), "--root", root, "--wd", cwd, "--", ...command];
+  return [unshare, ...own.gain, "--mount", "--", "sh", "-c", script, "sh", root, ...variables, ...drop];
 }
 
-function isOpen({ gain, drop }: Privileges): boolean {
-  const nothing = [unshare, ...gain, "--mount", "--", unshare, ...drop(defaultUser), "--", "true"];
+function emulated(emulation: Emulation): string[] {
+  return [
+    registered(emulation, "$1/sys"),
+    'mount --rbind /sys "$1/sys"',
+    'mount --bind "$1/cpuinfo" "$1/proc/cpuinfo"',
+  ];
+}
+
+/** Commands of the shell that register an emulator for the user namespace. @param at any folder, which they cover */
+function registered({ registration }: Emulation, at: string): string {
+  return `mount -t binfmt_misc binfmt_misc "${at}" && printf %s '${registration}' > "${at}/register"`;
+}
+
+function isOpen({ gain, drop }: Privileges, command = "true"): boolean {
+  const script = `${command} && exec "$@"`;
+  const nothing = [
+    unshare,
+    ...gain,
+    "--mount",
+    "--",
+    "sh",
+    "-c",
+    script,
+    "sh",
+    unshare,
+    ...drop(defaultUser),
+    "--",
+    "true",
+  ];
   return Bun.spawnSync(nothing, { stdout: "ignore", stderr: "ignore" }).success;
 }

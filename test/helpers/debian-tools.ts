@@ -9,7 +9,7 @@ import { Failure, run } from "../../scripts/setup/command.ts";
 import { state } from "../../scripts/setup/step.ts";
 import { lockWhenFree } from "../../src/machine/files/lock.ts";
 
-/** Names of programs; each is the name of its package, too. */
+/** Packages of programs. */
 export const debianTools = [
   "docker-registry",
   "skopeo",
@@ -19,7 +19,14 @@ export const debianTools = [
   "haproxy",
   "caddy",
   "prometheus",
+  "qemu-user-static",
+  "g++-aarch64-linux-gnu",
 ] as const;
+/** Programs with another name than their package. */
+const programNames: Readonly<Record<string, string>> = {
+  "qemu-user-static": "qemu-aarch64-static",
+  "g++-aarch64-linux-gnu": "aarch64-linux-gnu-g++",
+};
 /**
  * Packages to unpack beside a program even if they are installed: the program looks for their files in its own folder.
  */
@@ -39,10 +46,11 @@ const home = join(state, "debian");
 
 /** A program of Debian; undefined if it is neither installed nor unpacked. */
 export function debianTool(name: string): DebianTool | undefined {
-  const installed = Bun.which(name);
+  const program = programNames[name] ?? name;
+  const installed = Bun.which(program);
   if (installed !== null) return { command: installed, env: {} };
   const folder = join(home, name);
-  const command = ["bin", "sbin"].map((part) => join(folder, "usr", part, name)).find(existsSync);
+  const command = ["bin", "sbin"].map((part) => join(folder, "usr", part, program)).find(existsSync);
   if (command === undefined) return undefined;
   const libraries = ["usr/lib", "lib"].flatMap((part) => librariesIn(join(folder, part)));
   return { command, env: libraries.length === 0 ? {} : { LD_LIBRARY_PATH: libraries.join(":") } };
