@@ -175,11 +175,6 @@ describe.each(all)("%s", (_, tested) => {
 test.each([
   [{ filter: "lancoz" }, 'pixels(): filter is "lancoz"; did you mean "lanczos"? Give one of "nearest", "box", '],
   [{ fit: "crop" }, 'pixels(): fit is "crop"; give one of "fill", "cover", "contain"'],
-  [{ order: "BGR" }, 'pixels(): order is "BGR"; did you mean "bgr"?'],
-  [{ heigth: 3 }, "pixels(): there is no option heigth; did you mean height?"],
-  [{ normalise: {} }, "pixels(): there is no option normalise; did you mean normalize?"],
-  [{ normalize: { sd: 1 } }, "pixels(): there is no option normalize.sd; did you mean normalize.std?"],
-  [{ crop: { width: 1, height: 1, hight: 1 } }, "pixels(): there is no option crop.hight; did you mean crop.height?"],
   [{ background: [0, 0, 300] }, "pixels(): background.2 is 300; give 0 to 255"],
 ])("pixels(%j) names the right option", async (options, fault) => {
   const tested = { call: (wrong: never) => picture.pixels(wrong), options };

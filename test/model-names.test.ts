@@ -132,7 +132,7 @@ describe("is refused by name:", () => {
 
   test("a folder as --models", async () => {
     expect(await run("serve", "texts", "--models", foreign.home)).toMatchObject(
-      refusal(2, `${foreign.home} is a folder; give a model store without --models`),
+      refusal(2, "the models of --models cannot be read: EISDIR"),
     );
   });
 

@@ -105,8 +105,7 @@ export const servingOptions = {
     described: "none",
     isPath: true,
     isAdvanced: true,
-    valueHint: "file|folder",
-    parse: z.string().min(1, "must be a file or a folder"),
+    ...filePath,
   }),
   keepAlive: openOption<number>({
     description:

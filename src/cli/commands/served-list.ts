@@ -1,5 +1,5 @@
-/** Finds the models to serve, from the command line and from the file or folder in `--models`. */
-import { readFileSync, statSync } from "node:fs";
+/** Finds the models to serve, from the command line and from the file in `--models`. */
+import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { z } from "zod";
 import { repositoryPattern } from "../../author/name.ts";
@@ -104,9 +104,7 @@ async function inFile(path: string): Promise<Listed[]> {
   try {
     text = readFileSync(path, "utf8");
   } catch (error) {
-    const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
-    const fault = isFolder ? `${path} is a folder; give a model store without --models` : messageOf(error);
-    throw usage(`the models of --models cannot be read: ${fault}`);
+    throw usage(`the models of --models cannot be read: ${messageOf(error)}`);
   }
   try {
     return fileSchema.parse(Bun.TOML.parse(text)).model.map((entry) => listedOf(entry, path));
