@@ -1,8 +1,7 @@
-/** Recognizes common files that are not weights by their first and last bytes, and suggests a fix. */
-import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+/** Recognizes common files that are not weights by their first bytes, and suggests a fix. */
 
-/** Bytes read at each end of the file. A PyTorch archive starts with its pickle and ends with its list of files. */
-const END_BYTES = 256 * 1024;
+/** Bytes read of the file. A PyTorch archive starts with its pickle. */
+const HEAD_BYTES = 256 * 1024;
 
 const exporting = `torch.export.save(torch.export.export(net.eval(), (example,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},)), PATH)`;
 
@@ -32,14 +31,13 @@ const kinds: readonly Kind[] = [
   },
 ];
 
-/**
- * Recognizes a file that is not weights. @returns the file's kind and a fix; undefined for weights and for unknown
- * files
- */
-export function describeFile(path: string): string | undefined {
-  const ends = endsOf(path);
-  if (ends === undefined || ends.includes("constants.pkl") || ends.includes("data/aotinductor/")) return undefined;
-  const kind = kinds.find(({ matches }) => matches(ends));
+/** Recognizes a file that is not weights. @returns the file's kind and a fix; undefined for unknown and missing files */
+export async function describeFile(path: string): Promise<string | undefined> {
+  const head = await Bun.file(path)
+    .slice(0, HEAD_BYTES)
+    .bytes()
+    .catch(() => new Uint8Array());
+  const kind = kinds.find(({ matches }) => matches(Buffer.from(head)));
   return kind && `it is ${kind.what}; ${kind.fix}`;
 }
 
@@ -49,22 +47,4 @@ function isPickle(head: Buffer): boolean {
     (head[0] === 0x80 && (head[1] ?? 0xff) <= 5) ||
     (begins("PK\x03\x04")(head) && head.subarray(0, 512).includes("data.pkl"))
   );
-}
-
-function endsOf(path: string): Buffer | undefined {
-  try {
-    const file = openSync(path, "r");
-    try {
-      const { size } = fstatSync(file);
-      const read = (from: number) => {
-        const part = Buffer.alloc(Math.min(END_BYTES, size - from));
-        return part.subarray(0, readSync(file, part, 0, part.length, from));
-      };
-      return Buffer.concat([read(0), read(Math.max(0, size - END_BYTES))]);
-    } finally {
-      closeSync(file);
-    }
-  } catch {
-    return undefined;
-  }
 }

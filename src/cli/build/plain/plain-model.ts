@@ -39,7 +39,8 @@ export const MAX_BATCH_SIZE = 32;
 export async function runnableWeights(path: string, isCompiled = false, rows?: number): Promise<string> {
   const file = new WeightsFile(path);
   const program = file.programText;
-  const mistake = program === undefined ? describeFile(path) : trainingMistake(parsedJson(program));
+  const isUnknown = program === undefined && file.fault !== undefined;
+  const mistake = isUnknown ? await describeFile(path) : trainingMistake(parsedJson(program ?? "{}"));
   if (mistake !== undefined) throw new SconceError("weights_invalid", `${basename(path)}: ${mistake}`);
   if (program === undefined) return path;
   if (isCompiled) return compiledProgram(path, rows);
