@@ -6,7 +6,7 @@ import { credentialsHelp, registryOptions } from "./registry/registry-options.ts
 import { localName, pullModel } from "./registry/registry-pull.ts";
 
 export const pull = command({
-  details: `The command fetches missing files, and checks the digest of every file before the model gets its name. The next pull continues an interrupted pull. The command prints the model's name in the store: the full name in the registry, with the tag. The command tag gives another name. The model also gets its generated tag. If the store has no model of that name, the model also gets latest.
+  details: `The command fetches missing files, and checks the digest of every file before the model gets its name. After an interruption, the next pull fetches incomplete files again. The command prints the model's name in the store: the full name in the registry, with the tag. The command tag gives another name. The model also gets its generated tag. If the store has no model of that name, the model also gets latest.
 
 ${credentialsHelp}`,
   example: `sconce pull registry.example.com/team/digits:v1
