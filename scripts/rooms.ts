@@ -46,7 +46,7 @@ const rooms: Readonly<Record<string, Room>> = {
       network/loopback network/name-resolver network/redirects processes/child processes/event-loop-lag processes/exit processes/link
       processes/program processes/program-name processes/run-folder processes/shared-counters
       processes/supervised processor`,
-    maxLines: 2800,
+    maxLines: 2630,
   },
   package: {
     imports: "base author machine .",
@@ -55,7 +55,7 @@ const rooms: Readonly<Record<string, Room>> = {
       image/image image/layout image/program model-source registry/pull
       registry/push registry/registry registry/remote-reference store/manifest store/packaged-model
       store/reference store/store store/verification`,
-    maxLines: 4820,
+    maxLines: 4680,
   },
   engine: {
     imports: "base author machine engine/batching engine/program engine/native",
@@ -64,7 +64,7 @@ const rooms: Readonly<Record<string, Room>> = {
       native/binding open-runners program/program-schema
       program/weights-file remote/engine-server
       remote/frame remote/local-engine remote/remote-engine rows runner warm-up`,
-    maxLines: 7150,
+    maxLines: 6760,
   },
   "engine/batching": {
     imports: "engine",
@@ -171,7 +171,7 @@ const rooms: Readonly<Record<string, Room>> = {
 };
 
 /** Most lines of the addon in C++, in `native/`. */
-const maxNativeLines = 7130;
+const maxNativeLines = 7100;
 
 interface Import {
   readonly from: string;
