@@ -1,6 +1,6 @@
 /**
- * Makes the npm packages in dist/: sconce, create-sconce for `bun create sconce`, and for a platform the addons and
- * libtorch. sconce is the same for each platform: npm and Bun install the packages of their platform with it.
+ * Makes the npm packages in dist/: sconce, create-sconce for `bun create sconce`, and the addons and libtorch of one
+ * platform. The package sconce is the same for all platforms.
  */
 import { chmodSync, cpSync, mkdirSync, statSync } from "node:fs";
 import { join, relative } from "node:path";

@@ -1,4 +1,4 @@
-/** Finds the npm packages with native files. There is one of each kind for each platform; npm installs the fitting ones. */
+/** Finds the npm packages with native files. Each platform has its own, and npm installs the packages of the machine. */
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
