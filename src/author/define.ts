@@ -2,10 +2,10 @@
 import { SconceError } from "../base/errors.ts";
 import { checkDeclaration } from "./declaration-check.ts";
 import {
-  CallContext,
   type CallFacts,
   type HookCaller,
   type HookContext,
+  hookContext,
   type InputContext,
   type OpenContext,
   type PartContext,
@@ -305,7 +305,7 @@ export function defineModel<
   // TypeScript cannot check the casts of the functions. The schemas and the engine check the values at run time.
   const hooks = (opened: OpenContext): ModelHooks => {
     let isSetUp = false;
-    const contextOf = (call: CallFacts) => new CallContext(opened, call) as Context;
+    const contextOf = (call: CallFacts) => hookContext(opened, call) as Context;
     return {
       async setup({ asset }) {
         opened.state = await setup?.({ asset, params: opened.params as z.output<PS> });

@@ -56,32 +56,23 @@ export interface CallFacts {
   readonly caller?: HookCaller | undefined;
 }
 
-/** The context of one call. A class, since two closures and a getter for each call cost more than a small `preprocess`. */
-export class CallContext implements PartContext {
-  readonly state: unknown;
-  readonly params: unknown;
-  readonly device: string;
-  readonly input: unknown;
-  readonly sequence: number;
-  readonly #caller: HookCaller;
-
-  constructor(opened: Readonly<OpenContext>, { input, sequence = 0, caller = nobody }: CallFacts) {
-    this.state = opened.state;
-    this.params = opened.params;
-    this.device = caller.device ?? opened.device;
-    this.input = input;
-    this.sequence = sequence;
-    this.#caller = caller;
-  }
-
-  // A getter, because some callers create their AbortSignal when it is first read.
-  get signal(): AbortSignal {
-    return this.#caller.signal;
-  }
-
-  /** Works without its object, too: authors write `({ log }) => log("…")`. */
-  get log(): (...values: readonly unknown[]) => void {
-    const caller = this.#caller;
-    return (...values) => (caller.log ?? console.error)(format(...values));
-  }
+/**
+ * Creates the context of one call. All members are own properties, because authors write `({ input, ...context })`.
+ * `signal` is a getter, because some callers create their AbortSignal when it is first read.
+ */
+export function hookContext(
+  opened: Readonly<OpenContext>,
+  { input, sequence = 0, caller = nobody }: CallFacts,
+): PartContext {
+  return {
+    state: opened.state,
+    params: opened.params,
+    device: caller.device ?? opened.device,
+    input,
+    sequence,
+    log: (...values) => (caller.log ?? console.error)(format(...values)),
+    get signal() {
+      return caller.signal;
+    },
+  };
 }
