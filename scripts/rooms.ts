@@ -89,7 +89,7 @@ const rooms: Readonly<Record<string, Room>> = {
       inputs/expected-kinds inputs/input-decoder inputs/input-list inputs/json-text
       inputs/loop-turns item-fault item-flow item-list item-pipeline local-model memory/charge memory/memory-account
       output-encoder run-demo set-up spans`,
-    maxLines: 4860,
+    maxLines: 4830,
   },
   "pipeline/memory": {
     imports: "",
@@ -104,7 +104,7 @@ const rooms: Readonly<Record<string, Room>> = {
     doors: `
       admission event-log ids large-text live-predictions metrics model-version once open-store predictions record
       redis/redis-store request running-build store watched webhooks/webhook webhooks/webhooks`,
-    maxLines: 7140,
+    maxLines: 6740,
   },
   "predictions/sqlite": {
     imports: "predictions predictions/webhooks",

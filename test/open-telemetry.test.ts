@@ -39,7 +39,7 @@ test("a request, its prediction and the stages of its inputs are spans below the
   const trace = newTrace();
   const headers = { traceparent: parent(trace), tracestate: "vendor=1" };
   const { prediction_id: id, model } = await client.predict([{ x: 1 }, { x: 2 }], headers);
-  const spans = await traceOf(trace, "POST /predictions", "prediction", "batch", "encode");
+  const spans = await traceOf(trace, "POST /predictions", "prediction", "encode");
   const request = named(spans, "POST /predictions");
   expect(request).toMatchObject({
     kind: 2,
@@ -69,7 +69,7 @@ test("a request, its prediction and the stages of its inputs are spans below the
   expect(collected.headers.get("x-team")).toBe("vision");
 });
 
-test("a batch with inputs of several clients has links to their spans, and the span of each input links to the batch", async () => {
+test("the forward pass of an input has the number of inputs in its batch", async () => {
   await using gate = hold();
   const running = await client.create([{ x: 1, rounds: 1, gate: gate.url("") }]);
   await gate.arrived("r0");
@@ -79,17 +79,9 @@ test("a batch with inputs of several clients has links to their spans, and the s
   gate.release("r0");
   await Promise.all([running, ...all].map(({ prediction_id: id }) => client.end(id)));
   const spans = (await Promise.all(traces.map((trace) => traceOf(trace, "prediction", "forward")))).flat();
-  const forwards = spans.filter(({ name }) => name === "forward");
-  expect(forwards.map(({ links }) => links.length)).toEqual(traces.map(() => 1));
-  const byBatch = Map.groupBy(forwards, ({ links }) => links[0]?.spanId);
-  expect(Math.max(...[...byBatch.values()].map((own) => own.length))).toBeGreaterThan(1);
-  for (const [batchId, own] of byBatch) {
-    const isBatch = ({ name, spanId }: Span) => name === "batch" && spanId === batchId;
-    const batch = (await collected.until((each) => each.some(isBatch))).find(isBatch);
-    expect(batch?.attributes["sconce.batch.items"]).toBeGreaterThanOrEqual(own.length);
-    const linked = [batch?.parentSpanId, ...(batch?.links ?? []).map(({ spanId }) => spanId)];
-    for (const { parentSpanId } of own) expect(linked).toContain(parentSpanId);
-  }
+  const sizes = spans.filter(({ name }) => name === "forward").map((span) => span.attributes["sconce.batch.items"]);
+  expect(sizes).toHaveLength(8);
+  expect(Math.max(...sizes.map(Number))).toBeGreaterThan(1);
 });
 
 test("log lines have the ids of the request's span, and a client's mistake is no error of the server", async () => {

@@ -16,7 +16,6 @@ import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
 import { MemoryAccount } from "./memory/memory-account.ts";
 import { bytesOf, RowFinisher, type StageObserver } from "./row-finisher.ts";
-import type { BatchSpan } from "./spans.ts";
 import { Turns } from "./turns.ts";
 
 export interface ItemFlowLimits {
@@ -134,7 +133,6 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   dispatched(items: readonly ListItem[]): void {
     const now = performance.now();
-    let batch: BatchSpan | undefined;
     for (const item of items) {
       const { list, beganMs } = item;
       item.dispatched(items.length, now);
@@ -144,12 +142,6 @@ export class ItemFlow implements EngineListener<ListItem> {
         list.restarted(item.index);
       }
       if (this.credits.dispatched(item)) this.#took(item, "queue", beganMs, now);
-      if (list.span !== undefined) {
-        item.batch?.ended();
-        batch ??= list.span.batch(items.length);
-        batch.link(list.span);
-        item.batch = batch;
-      }
       list.dispatched();
     }
     this.credits.batchMs = this.#rate.waitMs(this.#batchItems, now);
@@ -194,11 +186,8 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 
   #ended(item: ListItem, nowMs: number, hasFailed: boolean): void {
-    const { batch, list, index, dispatchedAtMs } = item;
-    if (batch !== undefined) {
-      batch.ended();
-      if (list.span !== undefined) batch.took(list.span, dispatchedAtMs, index);
-    }
+    const { list, index, dispatchedAtMs, batchSize } = item;
+    if (batchSize > 0) list.span?.took("forward", dispatchedAtMs, index, batchSize);
     this.#turns.charge(list, item.costMs(nowMs), hasFailed);
     this.credits.ended(item);
   }

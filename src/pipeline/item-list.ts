@@ -9,7 +9,7 @@ import type { InputCall, PartsReceiver } from "./item-pipeline.ts";
 import type { FileMemory } from "./memory/file-memory.ts";
 import { HELD_PER_TENSOR_BYTE } from "./memory/memory-account.ts";
 import type { Encoded, TextForm } from "./output-encoder.ts";
-import type { BatchSpan, PredictionSpan } from "./spans.ts";
+import type { PredictionSpan } from "./spans.ts";
 
 export interface ItemListOptions {
   /** The prediction expires if its first input cannot end before this time of `performance.now()`. Default: never. */
@@ -247,8 +247,6 @@ export class ListItem implements Item, InputCall, InRing<ListItem> {
   failedMs = 0;
   /** Parts of the item's current run; undefined before the model yields the first rows. */
   parts: ItemParts | undefined = undefined;
-  /** Tracing span of the item's batch; undefined without tracing. */
-  batch: BatchSpan | undefined = undefined;
 
   constructor(list: ItemList, index: number, beganMs: number) {
     this.list = list;

@@ -1,5 +1,5 @@
 /**
- * Creates OpenTelemetry spans of requests, predictions, inputs and batches. Other folders import only types, so that
+ * Creates OpenTelemetry spans of requests, predictions and inputs. Other folders import only types, so that
  * servers without telemetry do not load OpenTelemetry.
  */
 import {
@@ -18,8 +18,6 @@ import type { Stage } from "../base/labels.ts";
 
 /** Only this many inputs of a prediction get spans for their stages: a prediction may have thousands of inputs. */
 const MAX_TRACED_INPUTS = 16;
-/** Maximum links of a batch's span: the default limit of OpenTelemetry. */
-const MAX_LINKS = 128;
 
 /** Identifies a span of any process by the fields of W3C Trace Context. */
 export interface SpanIds {
@@ -104,74 +102,34 @@ export class RequestSpan {
 }
 
 export class PredictionSpan {
-  readonly span: Span;
-  readonly context: Context;
+  readonly #span: Span;
+  readonly #context: Context;
   readonly #tracer: Tracer;
 
   constructor(tracer: Tracer, span: Span) {
     this.#tracer = tracer;
-    this.span = span;
-    this.context = trace.setSpan(ROOT_CONTEXT, span);
+    this.#span = span;
+    this.#context = trace.setSpan(ROOT_CONTEXT, span);
   }
 
   /**
    * Records the span of a stage that ends now.
-   * @param beganMs start in `performance.now()` milliseconds
+   * @param startTime in `performance.now()` milliseconds
    * @param index index of the input; undefined for the whole prediction
+   * @param batchSize count of items in the input's batch, for its forward pass
    */
-  took(stage: Stage, beganMs: number, index?: number): void {
+  took(stage: Stage, startTime: number, index?: number, batchSize?: number): void {
     if (index !== undefined && index >= MAX_TRACED_INPUTS) return;
-    this.stage(stage, beganMs, index).end();
-  }
-
-  stage(stage: Stage, startTime: number, index: number | undefined): Span {
-    const attributes = index === undefined ? {} : { "sconce.input.index": index };
-    return this.#tracer.startSpan(stage, { startTime, attributes }, this.context);
-  }
-
-  /** Begins the span of a batch. @param items count of all items of the batch */
-  batch(items: number): BatchSpan {
-    const attributes = { "sconce.batch.items": items };
-    return new BatchSpan(this, this.#tracer.startSpan("batch", { attributes }, this.context));
+    const attributes = { "sconce.input.index": index, "sconce.batch.items": batchSize };
+    this.#tracer.startSpan(stage, { startTime, attributes }, this.#context).end();
   }
 
   /** Ends the span. @param failure reason of a failure; undefined after success */
   ended(failure: string | undefined): void {
     if (failure !== undefined) {
-      this.span.setAttribute("error.type", failure);
-      this.span.setStatus({ code: SpanStatusCode.ERROR });
+      this.#span.setAttribute("error.type", failure);
+      this.#span.setStatus({ code: SpanStatusCode.ERROR });
     }
-    this.span.end();
-  }
-}
-
-/** The span of a batch is a child of its first item's prediction, and has links to the other predictions. */
-export class BatchSpan {
-  readonly #span: Span;
-  readonly #linked: Set<PredictionSpan>;
-
-  constructor(first: PredictionSpan, span: Span) {
-    this.#span = span;
-    this.#linked = new Set([first]);
-  }
-
-  /** Links the span to a prediction with an item in the batch. */
-  link(prediction: PredictionSpan): void {
-    if (this.#linked.has(prediction) || this.#linked.size > MAX_LINKS) return;
-    this.#linked.add(prediction);
-    this.#span.addLink({ context: prediction.span.spanContext() });
-  }
-
-  /** Records an item's forward pass, which ends now. @param beganMs start in `performance.now()` milliseconds */
-  took(prediction: PredictionSpan, beganMs: number, index: number): void {
-    if (index >= MAX_TRACED_INPUTS) return;
-    const span = prediction.stage("forward", beganMs, index);
-    span.addLink({ context: this.#span.spanContext() });
-    span.end();
-  }
-
-  /** Ends the span of the batch. Only the first call counts, so it may be called for each item. */
-  ended(): void {
-    if (this.#span.isRecording()) this.#span.end();
+    this.#span.end();
   }
 }

@@ -65,7 +65,7 @@ const PAGES_BYTES = 2 ** 22;
 /** The facts of a request in an entry of the stream, beside its body. */
 type RequestFacts = Omit<QueuedRequest, "body" | "isWatched">;
 
-/** Who stores an outcome: the worker of the prediction, or any node. */
+/** The node that stores an outcome: the worker of the prediction, or any node. */
 type Ender = "worker" | "any";
 
 export class Queue implements Disposable {

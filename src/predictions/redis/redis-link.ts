@@ -27,7 +27,7 @@ export class LuaScript {
 
 export type Argument = string | number | Buffer;
 
-/** Blocking commands have connections of their own, so that other commands do not wait for them. */
+/** Blocking commands have separate connections, so that other commands do not wait for them. */
 export type LinkUse = "commands" | "blocking";
 
 export interface RedisLinkOptions {
