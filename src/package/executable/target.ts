@@ -37,7 +37,7 @@ export function installedTarget(arch: Architecture): Target {
     const folder = packageFolder(name);
     if (folder !== undefined) return folder;
     throw new SconceError("native_unavailable", `programs for ${arch} need the package ${name}, which is not there`, {
-      fix: `in the project: bun add --cpu '*' sconce ${bunPackage(arch)}@${Bun.version}`,
+      fix: `in a project with the npm package sconce: bun add --cpu '*' sconce ${bunPackage(arch)}@${Bun.version}`,
     });
   };
   const addons = folderOf(platformPackage(arch));
