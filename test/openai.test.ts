@@ -65,15 +65,6 @@ describe("POST /v1/embeddings", () => {
     expect<unknown>(numbers).toEqual(await vectors(sentence, "b"));
   });
 
-  test("takes token ids if the model declares a field for them", async () => {
-    const { outputs } = await server.client.predict([{ ids: [5, 6] }, { ids: [7] }]);
-    const expected = outputs?.map(({ vector }) => vector);
-    const several = await embed([[5, 6], [7]]);
-    expect<unknown>(several.body.data.map(({ embedding }) => embedding)).toEqual(expected);
-    expect(several.body.usage.total_tokens).toBe(3);
-    expect((await embed([5, 6])).body.data[0]?.embedding).toEqual(expected?.[0]);
-  });
-
   test("accepts `dimensions` equal to the vector's size, and a model name with a tag, without one, or none", async () => {
     const { tag } = z.looseObject({ tag: z.string() }).parse(await (await server.client.fetch("/")).json());
     // Some clients write null for what their caller leaves out.
@@ -253,7 +244,7 @@ describe("fields", () => {
 
   test("that are misspelled or have another type are refused by name when the model is declared", () => {
     const declared = {
-      embeddings: { input: "txt", output: "size", tokens: "vector", tokenIds: "prefix" },
+      embeddings: { input: "txt", output: "size", tokens: "vector" },
       rerank: { query: "text", document: "prefix", score: "vector" },
       classify: { input: "text", scores: "vector" },
     };
@@ -262,7 +253,6 @@ describe("fields", () => {
       "openai.embeddings.input",
       "openai.embeddings.output",
       "openai.embeddings.tokens",
-      "openai.embeddings.tokenIds",
       "openai.rerank.document",
       "openai.rerank.score",
       "openai.classify.scores",

@@ -1,7 +1,4 @@
-/**
- * Default descriptions of file fields. The web page shows other texts in their place, but keeps an author's own
- * description.
- */
+/** Default descriptions of file fields. They begin with `URL of`: the page shows another text in their place. */
 import type { FileMark } from "../base/schemas/json-schema.ts";
 
 export const imageDescription =
@@ -21,11 +18,6 @@ export function audioFormats(decoders: Decoders): string {
 
 export function audioDescription(decoders: Decoders): string {
   return `URL of a sound (${audioFormats(decoders)}): http, https or data (data:audio/wav;base64,…)`;
-}
-
-/** Whether the text is a description that `audioDescription` makes. */
-export function isAudioDescription(text: string): boolean {
-  return /^URL of a sound \(WAV[\w, ]*\): http, https or data \(data:audio\/wav;base64,…\)$/.test(text);
 }
 
 export function fileDescription({ mediaTypes }: FileMark): string {

@@ -31,8 +31,6 @@ export interface OpenAiDeclaration<I extends z.ZodType, O extends z.ZodType, S =
     readonly tokens?:
       | ((text: string, context: Pick<HookContext<S, Params>, "state" | "params">) => number)
       | Giving<z.input<O>, number>;
-    /** Input field for token ids of the model's own tokenizer. Default: token ids are refused. */
-    readonly tokenIds?: Taking<z.input<I>, number[]>;
   };
   /** Fields for `/v1/rerank` and `/v2/rerank`: a query and a document in, a score out. */
   readonly rerank?: {
@@ -58,7 +56,7 @@ export interface OpenAiDeclaration<I extends z.ZodType, O extends z.ZodType, S =
 }
 
 const name = z.string("must be the name of a field");
-const embeddings = z.strictObject({ input: name, output: name, tokens: name.optional(), tokenIds: name.optional() });
+const embeddings = z.strictObject({ input: name, output: name, tokens: name.optional() });
 const rerank = z.strictObject({ query: name, document: name, score: name });
 const labels = z.array(z.string("must be a list of texts"), "must be a list of texts").min(1).readonly();
 const classify = z.strictObject({
@@ -124,7 +122,6 @@ export function openAiFaults({ embeddings, rerank, classify }: OpenAi, schemas: 
     check("embeddings.input", embeddings.input, "input", takesText, "a text");
     check("embeddings.output", embeddings.output, "output", isVector, "a list of numbers");
     check("embeddings.tokens", typeof tokens === "string" ? tokens : undefined, "output", isNumber, "a number");
-    check("embeddings.tokenIds", embeddings.tokenIds, "input", isVector, "a list of numbers");
   }
   if (rerank !== undefined) {
     check("rerank.query", rerank.query, "input", takesText, "a text");

@@ -5,7 +5,6 @@ export default defineModel({
   name: "texts",
   input: z.object({
     text: z.string().max(200).default(""),
-    ids: z.array(z.int()).default([]),
     /** The second text of a pair. The score grows with the number of its characters that `text` has, too. */
     document: z.string().default(""),
   }),
@@ -20,16 +19,16 @@ export default defineModel({
   batchSize: 64,
   example: { text: "two words" },
   openai: {
-    embeddings: { input: "text", output: "vector", tokens: "words", tokenIds: "ids" },
+    embeddings: { input: "text", output: "vector", tokens: "words" },
     rerank: { query: "text", document: "document", score: "score" },
     classify: { input: "text", scores: "moods" },
   },
-  async preprocess({ text, ids, document }) {
+  async preprocess({ text, document }) {
     if (text === "unreadable") throw new Error("no such file: /srv/secret/words.txt");
     if (text === "unwanted") throw new InputError("this text is not wanted", { field: "text" });
     // If the text is a URL, its server decides how long `preprocess` takes.
     if (text.startsWith("http://")) await (await fetch(text)).arrayBuffer();
-    const x = ids.reduce((sum, id) => sum + id, 0) + text.length + [...document].filter((c) => text.includes(c)).length;
+    const x = text.length + [...document].filter((c) => text.includes(c)).length;
     return { x: tensor(Float32Array.of(x / 3), []), steps: tensor(BigInt64Array.of(0n), []) };
   },
   postprocess({ y }, { input: { text } }) {

@@ -31,15 +31,17 @@ export function memberFault([param, ...inner]: readonly string[], message: strin
 /** Maximum number of inputs in one request, as on OpenAI's servers. */
 const MAX_INPUTS = 2048;
 
-function list<T extends z.ZodType>(element: T) {
-  return z.array(element).min(1).max(MAX_INPUTS);
+function list<T extends z.ZodType>(element: T, error: string) {
+  return z.array(element, error).min(1, error).max(MAX_INPUTS, error);
 }
 
 const error = `must be a text or a list of 1 to ${MAX_INPUTS} texts`;
 const text = z.string("must be a text");
-const tokens = z.array(z.int()).min(1);
 const count = z.int("must be a whole number of at least 1").min(1, "must be a whole number of at least 1");
-const document = z.union([text, z.object({ text }).transform((document) => document.text)]);
+const document = z.union(
+  [text, z.object({ text }).transform((document) => document.text)],
+  'must be a text, or an object as {"text": …}',
+);
 
 /** Options of Cohere that change scores. The server refuses them, because it cannot apply them. */
 const unusable = z.null("this server cannot honour it; leave it out").optional();
@@ -50,15 +52,17 @@ export const anyRequest = z.looseObject(
   'the body must be a JSON object, as {"model": …, "input": …}',
 );
 
+const textsOnly = `${error}, not token ids: ids of another tokenizer would give wrong vectors. With LangChain's OpenAIEmbeddings set check_embedding_ctx_length=False`;
+
 export const embeddingRequest = z.object({
-  input: z.union([text, list(text), tokens, list(tokens)], error),
+  input: z.union([text, list(text, textsOnly)], textsOnly),
   encoding_format: z.enum(["float", "base64"], 'must be "float" or "base64"').nullish(),
   dimensions: z.unknown().optional(),
 });
 
 export const rerankRequest = z.object({
   query: text,
-  documents: z.union([list(document)], `must be a list of 1 to ${MAX_INPUTS} texts, or of objects as {"text": …}`),
+  documents: list(document, `must be a list of 1 to ${MAX_INPUTS} texts, or of objects as {"text": …}`),
   top_n: count.nullish(),
   return_documents: z.boolean("must be true or false").nullish(),
   rank_fields: unusable,
@@ -66,4 +70,4 @@ export const rerankRequest = z.object({
   max_chunks_per_doc: unusable,
 });
 
-export const classifyRequest = z.object({ input: z.union([text, list(text)], error) });
+export const classifyRequest = z.object({ input: z.union([text, list(text, error)], error) });

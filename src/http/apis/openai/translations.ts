@@ -27,9 +27,6 @@ export interface Translation<R, F> {
 
 type FieldsOf<U extends Use> = NonNullable<OpenAi[U]>;
 
-const otherTokens =
-  "must be a text or a list of texts, not token ids: ids of another tokenizer would give wrong vectors. With LangChain's OpenAIEmbeddings set check_embedding_ctx_length=False";
-
 export const embeddings: Translation<z.output<typeof embeddingRequest>, FieldsOf<"embeddings">> = {
   schema: embeddingRequest,
   param: "input",
@@ -40,16 +37,11 @@ export const embeddings: Translation<z.output<typeof embeddingRequest>, FieldsOf
         size === undefined ? "this model's vectors have a size of their own" : `vectors have ${size} numbers`;
       throw memberFault(["dimensions"], `${sizes}, and cannot be shortened; leave it out`);
     }
-    const { input: ofText, tokenIds } = fields;
-    return textsIn(input).map((text) => {
-      if (typeof text === "string") return { [ofText]: text };
-      if (tokenIds === undefined) throw memberFault(["input"], otherTokens);
-      return { [tokenIds]: text };
-    });
+    return [input].flat().map((text) => ({ [fields.input]: text }));
   },
   async answer({ request, fields, model }, { outputs }) {
     const isBase64 = request.encoding_format === "base64";
-    const texts = textsIn(request.input);
+    const texts = [request.input].flat();
     let tokens = 0;
     const data = await mapped(outputs, (output, index) => {
       const row: Record<string, unknown> = JSON.parse(output);
@@ -63,22 +55,12 @@ export const embeddings: Translation<z.output<typeof embeddingRequest>, FieldsOf
   },
 };
 
-type Texts = readonly (string | readonly number[])[];
-
-/** The inputs as a list: a single text, or the token ids of a single text, become a list of one. */
-function textsIn(input: z.output<typeof embeddingRequest>["input"]): Texts {
-  if (typeof input === "string") return [input];
-  const tokens = input.filter((each) => typeof each === "number");
-  return tokens.length > 0 ? [tokens] : input.filter((each) => typeof each !== "number");
-}
-
 /** Encodes a vector as little-endian float32 in base64, which OpenAI's clients decode. */
 function base64Of(vector: readonly number[]): string {
   return new Uint8Array(Float32Array.from(vector).buffer).toBase64();
 }
 
-function tokensOf({ tokens }: FieldsOf<"embeddings">, text: Texts[number], output: Record<string, unknown>): number {
-  if (typeof text !== "string") return text.length;
+function tokensOf({ tokens }: FieldsOf<"embeddings">, text: string, output: Record<string, unknown>): number {
   if (typeof tokens === "function") return tokens(text);
   return tokens === undefined ? 0 : Number(output[tokens]);
 }

@@ -1,6 +1,5 @@
 /** A control for files that the user chooses, drops, pastes or records, or whose URL the user types. */
 import { useRef } from "preact/hooks";
-import { fileDescription, imageDescription, isAudioDescription } from "../../../author/file-description.ts";
 import type { SchemaNode } from "../../../base/schemas/json-schema.ts";
 import type { ControlProps } from "./controls.tsx";
 import { Media } from "./media.tsx";
@@ -76,11 +75,10 @@ function dataUrlOf(file: Blob): Promise<string> {
   });
 }
 
-/** The description of a file field. The default descriptions of schemas are for programs, so people get another one. */
+/** The description of a file field. The default descriptions, which begin with `URL of`, are for programs, so people get another one. */
 export function aboutFile(schema: SchemaNode): string {
   const { description = "" } = schema;
-  const isDefault = ["", imageDescription, fileDescription({ mediaTypes: mediaTypesOf(schema) })].includes(description);
-  if (!isDefault && !isAudioDescription(description)) return description;
+  if (description !== "" && !description.startsWith("URL of ")) return description;
   return `Drop, paste or choose ${nounOf(schema)}, or give its URL.`;
 }
 
