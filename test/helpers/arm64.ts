@@ -52,8 +52,11 @@ function toolObstacle(): string | undefined {
 }
 
 /** Why tests on arm64 cannot run; undefined if they can. */
-export function arm64Obstacle(): string | undefined {
-  return toolObstacle() ?? (isCompiled(minor, "arm64") ? undefined : "the addon is not compiled for arm64");
+export async function arm64Obstacle(): Promise<string | undefined> {
+  const obstacle = toolObstacle();
+  if (obstacle !== undefined) return obstacle;
+  if (!isCompiled(minor, "arm64")) return "the addon is not compiled for arm64";
+  return targetFor("arm64").then(() => undefined, reasonOf);
 }
 
 /** Compiles the addons for arm64, if the tests can run them. @returns why they are missing, in words */
@@ -75,8 +78,7 @@ export async function packArm64(): Promise<string | undefined> {
     await packLibraries([addon, ...libtorch], { cacheFolder, level: 1 });
     return undefined;
   } catch (error) {
-    if (error instanceof Failure) return error.lines.at(-3) ?? error.message;
-    throw error;
+    return reasonOf(error);
   }
 }
 
@@ -85,6 +87,12 @@ export async function arm64Root(): Promise<BareRoot> {
   const root = await bareRoot(emulation);
   await root.add(Object.fromEntries(libraries.map((name) => [`/lib/${name}`, join(system, name)])));
   return root;
+}
+
+/** The first line with an error in what a failed command printed. */
+function reasonOf(error: unknown): string {
+  if (error instanceof Failure) return error.lines.find((each) => /\berror:/i.test(each)) ?? error.message;
+  throw error;
 }
 
 function processor(index: number): string {
