@@ -1,6 +1,6 @@
 /** Fetches files that clients name by URL, from allowed addresses only, with limits for time and bytes. */
 
-import { decodeDataUrl, isDataUrl } from "../author/data-url.ts";
+import { decodeDataUrl } from "../author/data-url.ts";
 import { urlLabel } from "../author/url-label.ts";
 import { codeOf, SconceError } from "../base/errors.ts";
 import { raced } from "../base/raced.ts";
@@ -47,7 +47,7 @@ const maxUrlLength = 8192;
 const UNKNOWN_BYTES = 32 * 2 ** 20;
 
 /**
- * Fetches http, https and data URIs. Checks every redirect like the first URL. Refuses URLs with a user name or
+ * Fetches http and https URLs, and decodes data URIs. Checks every redirect like the first URL. Refuses URLs with a user name or
  * password, redirects to data URIs, and redirects from https to http.
  */
 export class Fetcher implements Disposable {
@@ -77,8 +77,6 @@ export class Fetcher implements Disposable {
    */
   async fetch(url: string, options: FetchOptions = {}): Promise<FetchedFile> {
     if (options.signal?.aborted) throw canceled(options.signal.reason);
-    // Before `new URL`, which takes seconds for a data URI of megabytes.
-    if (isDataUrl(url)) return this.decode(url, options.maxBytes);
     const maxBytes = this.#mostOf(options.maxBytes);
     const parsed = parseUrl(url);
     return this.#limited(parsed, options.signal, (signal) =>

@@ -84,11 +84,8 @@ export class MemoryAccount implements Account {
   readonly #listeners = new Set<() => void>();
   readonly #waiters: Waiter[] = [];
   #willWake = false;
-  /** Bytes freed since the last full garbage collection. */
+  /** Bytes freed since the last garbage collection. */
   #garbage = 0;
-  /** Bytes freed since the last young-generation collection. */
-  #youngGarbage = 0;
-  #willCollect = false;
   #poll: ReturnType<typeof setTimeout> | undefined;
 
   constructor({ maxBytes = Number.POSITIVE_INFINITY, shared }: MemoryAccountOptions = {}) {
@@ -233,38 +230,20 @@ export class MemoryAccount implements Account {
   /** Counts bytes that became garbage, charged or not. Garbage stays in memory until a garbage collection. */
   dropped(bytes: number): void {
     this.#garbage += bytes;
-    this.#youngGarbage += bytes;
     this.#collect();
   }
 
   /**
-   * Collects garbage when it exceeds the free memory; JavaScriptCore alone would let its heap double. The full
-   * collection is synchronous, because one turn of the event loop can produce a whole batch of outputs. A
-   * young-generation collection misses objects that survived an earlier one, so it does not reset `#garbage`.
+   * Collects garbage when it exceeds the free memory; JavaScriptCore alone would let its heap double. The collection is
+   * synchronous, because one turn of the event loop can produce a whole batch of outputs.
    */
   #collect(): void {
-    const least = Math.max(MIN_GARBAGE, this.maxBytes / 16 / this.#processes);
-    if (this.#garbage < least) return;
+    if (this.#garbage < Math.max(MIN_GARBAGE, this.maxBytes / 16 / this.#processes)) return;
     // The garbage of other processes is unknown, so each process allows itself an equal share of the free memory.
-    const room = (this.maxBytes - this.used) / this.#processes;
-    if (this.#garbage > room) {
-      this.#garbage = 0;
-      this.#youngGarbage = 0;
-      // `Bun.gc(true)` would block this thread longer.
-      gcAndSweep();
-    } else if (this.#youngGarbage >= Math.max(least, room - this.maxBytes / 2 / this.#processes)) {
-      this.#collectYoungLater();
-    }
-  }
-
-  #collectYoungLater(): void {
-    if (this.#willCollect) return;
-    this.#willCollect = true;
-    setImmediate(() => {
-      this.#willCollect = false;
-      this.#youngGarbage = 0;
-      Bun.gc(false);
-    });
+    if (this.#garbage <= (this.maxBytes - this.used) / this.#processes) return;
+    this.#garbage = 0;
+    // `Bun.gc(true)` would block this thread longer.
+    gcAndSweep();
   }
 
   /** Wakes waiting files and listeners in one microtask, even after several freed charges. */
