@@ -124,7 +124,7 @@ const rooms: Readonly<Record<string, Room>> = {
       access/api-key access/api-keys access/key-file admin app listener metrics openapi/short-example options other-fronts
       problem record-json request route routes/health routes/models served-model uploads
       with-context`,
-    maxLines: 8000,
+    maxLines: 7550,
   },
   "http/access": {
     imports: "",

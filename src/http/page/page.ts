@@ -1,4 +1,5 @@
 /** GET /demo, the page on which people try the model. Its files are part of this program. */
+import { z } from "@hono/zod-openapi";
 import type { Context, Hono } from "hono";
 import { html } from "hono/html";
 import { parseAccept } from "hono/utils/accept";
@@ -72,6 +73,14 @@ export function pageRoute(hasKeys: boolean): Route {
 `;
       return c.html(page, 200, headers);
     },
+    describe: () => ({
+      id: "getPage",
+      tag: "Model",
+      summary: "The page on which people try the model",
+      description: "The page needs no API key, and asks for one.",
+      answers: { 200: { description: "The page", content: { "text/html": { schema: z.string() } } } },
+      fails: [503],
+    }),
   };
 }
 
