@@ -132,7 +132,7 @@ describe("an image of several platforms", () => {
     manifests: z.array(z.looseObject({ digest: z.string(), platform: z.looseObject({}) })),
   });
   const writeBoth = async () => {
-    // A second program of this machine's platform: libraries of another platform are not on every machine.
+    // Both programs are for this machine's platform, because not every machine has the libraries of another platform.
     const { digest } = await write("digits:v1", {
       programs: [await smallProgram("true"), await smallProgram("false")],
     });

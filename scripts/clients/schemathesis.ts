@@ -70,7 +70,7 @@ include-operation-id = "infer"
 checks.positive_data_acceptance.enabled = false
 `;
 
-/** The document of a server, without Cancel-After, because schemathesis reports a number in a header as a wrong type. */
+/** The OpenAPI document without Cancel-After: schemathesis reports the type of a number in a header as wrong. */
 async function documentOf({ client }: TestServer): Promise<unknown> {
   const document: unknown = await (await client.fetch("/openapi.json")).json();
   for (const path of Object.values(memberOf(document, "paths"))) {

@@ -21,7 +21,7 @@ function addonPath(minor: string, arch: Architecture): string {
 }
 
 /**
- * Paths of addons that were compiled from the current sources, by minor release of torch.
+ * Paths of compiled addons, by minor release of torch. Addons of older sources are left out.
  * @throws Failure if there are none
  */
 export function madeAddons({ minors, arch }: Pick<PackOptions, "minors" | "arch">): Record<string, string> {

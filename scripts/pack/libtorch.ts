@@ -28,8 +28,9 @@ export async function writeLibtorch(folder: string, target: Target, isStripped: 
 }
 
 /**
- * Checks that a torch can be published: the default release for CPUs, with its licenses. For another architecture
- * than this machine's, a package of another build is for tests, and npm refuses to publish it. @throws Error otherwise
+ * Checks that a torch can be published: the default release for CPUs, with its licenses. For another architecture than
+ * this machine's, also accepts a build for GPUs: that package is for tests, and npm refuses to publish it.
+ * @throws Error for any other torch
  */
 export function requirePublishable(target: Target): void {
   const { torch } = target.files;

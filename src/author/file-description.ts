@@ -1,4 +1,4 @@
-/** Default descriptions of file fields. They begin with `URL of`: the page shows another text in their place. */
+/** Default descriptions of file fields. Each begins with `URL of`, so that the page can replace it by another text. */
 import type { FileMark } from "../base/schemas/json-schema.ts";
 
 export const imageDescription =

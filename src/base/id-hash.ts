@@ -12,7 +12,7 @@ export function hashOf(id: string): number {
   let v2 = 0x6c796765 ^ key0;
   let v3 = 0x74656462 ^ key1;
   const words = id.length >> 2;
-  // One round for each word and for the rest of the text, then three more.
+  // A round for each word, a round for the rest of the text, then three more rounds.
   for (let i = 0; i <= words + 3; i++) {
     const word = i < words ? wordAt(id, 4 * i) : i === words ? restOf(id, 4 * words) : 0;
     if (i === words + 1) v2 ^= 0xff;

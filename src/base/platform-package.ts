@@ -6,7 +6,7 @@ import { SconceError } from "./errors.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
-/** Processor architectures for which there are packages: Node's names, each with the name of Python and compilers. */
+/** Processor architectures that have packages: Node's names, each with the name in Python and compilers. */
 export const architectures = { x64: "x86_64", arm64: "aarch64" } as const;
 export type Architecture = keyof typeof architectures;
 

@@ -64,7 +64,7 @@ async function owned(output: Tensor, mayTake: boolean): Promise<Tensor> {
   return copied([output])[0] ?? output;
 }
 
-/** A value that is no tensor, in words, such as the dict that a session has returned. */
+/** Describes a value that is not a tensor, such as a dict that a session has returned. */
 function otherThanTensor(value: unknown): string {
   if (Array.isArray(value)) return `a list of ${value.length}`;
   if (typeof value !== "object" || value === null) return `${value}`;

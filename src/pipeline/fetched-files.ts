@@ -12,7 +12,7 @@ import type { MemoryAccount } from "./memory/memory-account.ts";
 interface FileFetchesOptions {
   readonly pipeline: ItemPipeline;
   readonly memory: MemoryAccount;
-  /** Maximum inputs whose files are fetched at the same time. */
+  /** Maximum number of inputs whose files are fetched at the same time. */
   readonly maxFetches: number;
 }
 
@@ -24,7 +24,7 @@ interface FetchOptions {
   readonly convertError?: (index: number, error: unknown) => unknown;
 }
 
-/** Maximum files of one input that are fetched at the same time. */
+/** Maximum number of simultaneous fetches for one input. */
 const MAX_OF_INPUT = 8;
 
 export class FileFetches {
@@ -42,7 +42,7 @@ export class FileFetches {
   }
 
   /**
-   * Fetches all files of an input, after those of earlier inputs, and while there is memory for them.
+   * Fetches all files of an input. Waits for a free place, then for memory.
    * @returns the memory of the files; the caller disposes it
    * @throws SconceError of the first failed fetch, or of a field that does not accept the content of its file
    */

@@ -45,7 +45,7 @@ export class HookCell {
     bytes[HOOK] = hooks.indexOf(hook);
     bytes[LENGTH] = bytes.write(predictionId, ID, "latin1");
     bytes.writeUInt32LE(index, INDEX);
-    // Other processors see the fields before the state.
+    // Stored last and atomically, so that other processors see the fields before the state.
     Atomics.store(bytes, STATE, 1);
   }
 

@@ -36,7 +36,7 @@ const [head, mask] = [
 ];
 const escaped = (bytes: string) => bytes.replaceAll(/ ?(..)/g, "\\x$1");
 
-/** A Neoverse N1, which lacks SVE like most machines. qemu's own choice has each extension. */
+/** A Neoverse N1, which lacks SVE like many machines. qemu's default processor has all extensions. */
 export const emulation: Emulation = {
   registration: `:arm64:M::${escaped(head)}:${escaped(mask)}:${qemu}:FP`,
   cpuinfo: Array.from({ length: availableParallelism() }, (_, i) => processor(i)).join("\n"),
@@ -89,7 +89,7 @@ export async function arm64Root(): Promise<BareRoot> {
   return root;
 }
 
-/** The first line with an error in what a failed command printed. */
+/** The first line with an error in the output of a failed command. */
 function reasonOf(error: unknown): string {
   if (error instanceof Failure) return error.lines.find((each) => /\berror:/i.test(each)) ?? error.message;
   throw error;

@@ -27,7 +27,7 @@ const inNamespace: Privileges = {
 };
 const allPrivileges: readonly Privileges[] = [
   { gain: [], drop: ({ uid, gid }) => [`--setuid=${uid}`, `--setgid=${gid}`] },
-  // If the tests do not run as root.
+  // For tests that do not run as root.
   inNamespace,
 ];
 const privileges = Bun.which(unshare) === null ? undefined : allPrivileges.find((each) => isOpen(each));
@@ -50,13 +50,13 @@ export interface BareRunOptions {
   readonly binds?: Readonly<Record<string, string>>;
 }
 
-/** An emulator, through which the programs of a root run. The kernel knows the emulator only as long as a program runs. */
+/** The emulator for the programs of a root. The kernel uses the emulator only while one of these programs runs. */
 export interface Emulation {
   /** Line for the kernel's `binfmt_misc`: the first bytes of the programs' files, and the emulator. */
   readonly registration: string;
-  /** Text of `/proc/cpuinfo`, which the emulator would take from this machine. */
+  /** Text of `/proc/cpuinfo`. Without it, programs would read the text of this machine. */
   readonly cpuinfo: string;
-  /** Variables of every program. */
+  /** Environment variables of every program. */
   readonly env: Readonly<Record<string, string>>;
 }
 
@@ -161,7 +161,7 @@ function emulated(emulation: Emulation): string[] {
   ];
 }
 
-/** Commands of the shell that register an emulator for the user namespace. @param at any folder, which they cover */
+/** Shell commands that register an emulator for the user namespace. @param at any folder, to mount over */
 function registered({ registration }: Emulation, at: string): string {
   return `mount -t binfmt_misc binfmt_misc "${at}" && printf %s '${registration}' > "${at}/register"`;
 }

@@ -1,4 +1,4 @@
-/** A proxy before a server, for tests of the model's page. It records the requests. */
+/** A proxy before a server, for tests of the model's page. The proxy records the requests. */
 
 export interface PageProxy extends AsyncDisposable {
   readonly url: URL;

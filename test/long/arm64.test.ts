@@ -1,5 +1,5 @@
 /**
- * The addons, the npm packages, one file and an image for Linux on arm64. This machine compiles them, and runs them
+ * The addons, the npm packages, the one file and an image for Linux on arm64. This machine compiles them, and runs them
  * through an emulator. Emulation orders memory like x86-64, and is slow, so no test here depends on order or time.
  */
 import { describe, expect, test } from "bun:test";

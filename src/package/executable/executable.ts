@@ -32,7 +32,7 @@ export interface CompileOptions {
   readonly libtorch: "embedded" | "external" | "beside";
   /** Default: this machine. */
   readonly target?: Target;
-  /** Called when libraries are compressed, with their bytes: not if a cache has the result. */
+  /** Called with the size of the libraries before their compression. Not called if the cache has their pack. */
   readonly onPacking?: (bytes: number) => void;
 }
 
@@ -59,7 +59,7 @@ export async function compileExecutable(options: CompileOptions): Promise<Compil
   const { model } = options;
   const modelSize = model instanceof PackagedModel ? model.size : 0;
   if (model instanceof PackagedModel) requireFitting(librariesSize, model);
-  // Bun embeds no file that is itself inside an executable, so the addon is copied.
+  // The addon is copied, because Bun cannot embed a file from inside an executable.
   const pixels = join(folder, pixelsName);
   await Bun.write(pixels, Bun.file(target.pixels));
   const program = { torch: target.files.torch, libraries, pixels };

@@ -24,7 +24,7 @@ const indexName = "index.json";
 export interface PackOptions {
   /** Folder that keeps packs for reuse. */
   readonly cacheFolder: string;
-  /** Called before the files are compressed, with their bytes: not if the cache has the pack. */
+  /** Called with the size of the files before their compression. Not called if the cache has the pack. */
   readonly onPacking?: ((bytes: number) => void) | undefined;
   /** Level of zstd. An existing pack is reused even if its level differs. */
   readonly level?: number;

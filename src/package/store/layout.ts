@@ -80,7 +80,7 @@ export class Layout {
     return garbage.reduce((bytes, digest) => bytes + this.blobs.remove(digest), 0);
   }
 
-  /** Removes what dead processes have left. The caller holds the lock. */
+  /** Removes temporary folders of dead processes. The caller holds the lock. */
   sweep(): void {
     if (existsSync(this.#workspaces)) removeAbandoned(this.#workspaces, workspacePrefix);
   }

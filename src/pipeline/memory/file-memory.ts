@@ -1,4 +1,4 @@
-/** Memory for all files of one input. An input that waits for memory holds none: two such inputs would deadlock. */
+/** Memory for all files of one input. An input holds no memory while it waits for memory, because two such inputs would deadlock. */
 import { SconceError } from "../../base/errors.ts";
 import { type Charge, memoryFull } from "./charge.ts";
 import type { MemoryAccount } from "./memory-account.ts";
@@ -27,7 +27,7 @@ export class FileMemory implements Disposable {
   }
 
   /**
-   * Takes memory for a file. The first file waits until there is memory for all files, as if they had its size.
+   * Takes memory for a file. The first file waits until there is memory for all files, under the assumption that all have its size.
    * @throws SconceError `file_too_large` for files that never fit, `queue_full` if larger files follow and there is no
    * memory now; the reason of the signal
    */
@@ -48,13 +48,13 @@ export class FileMemory implements Disposable {
     this.resize(0);
   }
 
-  /** Corrects the size of a file that is being read. */
+  /** Corrects the size of a file while it is read. */
   resize(change: number): void {
     this.#needed += change;
     this.#charge.grow(Math.max(0, this.#needed - this.#charge.bytes));
   }
 
-  /** Frees the memory that the files have not needed. Called when all are read. */
+  /** Frees reserved memory that the files did not need. Called after all files were read. */
   settle(): void {
     this.#charge.grow(this.#needed - this.#charge.bytes);
   }
