@@ -1,4 +1,4 @@
-/** Memory for all files of one input. An input holds no memory while it waits for memory, because two such inputs would deadlock. */
+/** Memory for all files of one input. An input that waits for memory holds no memory, so that inputs cannot deadlock. */
 import { SconceError } from "../../base/errors.ts";
 import { type Charge, memoryFull } from "./charge.ts";
 import type { MemoryAccount } from "./memory-account.ts";
@@ -27,7 +27,8 @@ export class FileMemory implements Disposable {
   }
 
   /**
-   * Takes memory for a file. The first file waits until there is memory for all files, under the assumption that all have its size.
+   * Takes memory for a file. The first file waits until there is memory for all files. It assumes that all files have
+   * its size.
    * @throws SconceError `file_too_large` for files that never fit, `queue_full` if larger files follow and there is no
    * memory now; the reason of the signal
    */
