@@ -3,6 +3,7 @@
  * as idle.
  */
 import { expect, test } from "bun:test";
+import type { App } from "../src/http/app.ts";
 import { OtherFronts } from "../src/http/other-fronts.ts";
 import { RequestContext } from "../src/http/request.ts";
 import { withContext } from "../src/http/with-context.ts";
@@ -77,10 +78,11 @@ test("HEAD is forwarded as HEAD, since nobody would read the body of a GET, whic
     fetch: ({ method }) => new Response("12345", { headers: { "X-Method": method } }),
   });
   const otherFronts = frontBeside(dir.join("1"));
-  const head = withContext(
-    async (_, context) => (await otherFronts.forward("1id", context)) ?? new Response("not forwarded"),
-    { accessLog: false },
-  );
+  const app: App = {
+    answer: async (_, context) => (await otherFronts.forward("1id", context)) ?? new Response("not forwarded"),
+    refused: () => new Response("refused"),
+  };
+  const head = withContext(app, { accessLog: false });
   const { headers, body } = await head(new Request("http://front/predictions/1id", { method: "HEAD" }));
   expect([headers.get("x-method"), headers.get("content-length"), body]).toEqual(["HEAD", "5", null]);
 });

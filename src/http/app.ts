@@ -35,8 +35,12 @@ export interface AppOptions extends PredictionRoutes, ControlOptions {
   readonly onInternalError: (error: unknown, context: RequestContext) => void;
 }
 
-/** Answers a request. */
-export type App = (request: Request, context: RequestContext) => Response | Promise<Response>;
+export interface App {
+  /** Answers a request. The promise may reject: `refused` answers then. */
+  answer(request: Request, context: RequestContext): Response | Promise<Response>;
+  /** The answer to a request that failed with an error. */
+  refused(error: unknown, request: Request, context: RequestContext): Response | Promise<Response>;
+}
 
 export function createApp(options: AppOptions): App {
   const find = modelFinder(options);
@@ -44,28 +48,21 @@ export function createApp(options: AppOptions): App {
   const routes = routesOf(options);
   const router = routerOf(options, routes);
   const posts = directPosts(options, routes);
-  const refused = (error: unknown, request: Request, context: RequestContext) => {
+  const refused: App["refused"] = (error, request, context) => {
     context.refusal = error;
     return router.fetch(request, context);
   };
-  return (request, context) => {
+  const answer: App["answer"] = (request, context) => {
     try {
       find(context);
       guard(context);
       const post = request.method === "POST" ? posts.get(context.path) : undefined;
-      return post === undefined ? router.fetch(request, context) : orRefused(post(context), request, context);
+      return post === undefined ? router.fetch(request, context) : post(context);
     } catch (error) {
       return refused(error, request, context);
     }
   };
-
-  function orRefused(
-    answer: Response | Promise<Response>,
-    request: Request,
-    context: RequestContext,
-  ): Response | Promise<Response> {
-    return answer instanceof Promise ? answer.catch((error) => refused(error, request, context)) : answer;
-  }
+  return { answer, refused };
 }
 
 /** The routes that need no router, by path. The router adds the headers of CORS, so with --cors-origin it has all routes. */

@@ -2,6 +2,7 @@
 import { routeOf } from "../base/labels.ts";
 import { isLogged, log } from "../base/log.ts";
 import type { RequestSpan, Spans } from "../pipeline/spans.ts";
+import type { App } from "./app.ts";
 import type { Fetch } from "./listener.ts";
 import type { RequestMetrics } from "./metrics.ts";
 import { type Connections, RequestContext, urlOf } from "./request.ts";
@@ -24,7 +25,7 @@ export interface ContextOptions {
 
 /** Wraps the app: gives each request a context, sets `X-Request-Id`, and counts and logs each answer. */
 export function withContext(
-  answer: (request: Request, context: RequestContext) => Response | Promise<Response>,
+  app: App,
   { metrics, tracing, accessLog, isForwarded = false, isAdmin = false, connections }: ContextOptions,
 ): Fetch {
   const finish = (context: RequestContext, response: Response, span: RequestSpan | undefined) => {
@@ -47,10 +48,13 @@ export function withContext(
     context.isAdmin = isAdmin;
     context.connections = connections;
     const span = tracing && startSpan(tracing, context);
-    const response = answer(request.method === "HEAD" ? asGet(request) : request, context);
-    return response instanceof Promise
-      ? response.then((resolved) => finish(context, resolved, span))
-      : finish(context, response, span);
+    const asked = request.method === "HEAD" ? asGet(request) : request;
+    const response = app.answer(asked, context);
+    if (!(response instanceof Promise)) return finish(context, response, span);
+    return response.then(
+      (resolved) => finish(context, resolved, span),
+      async (error) => finish(context, await app.refused(error, asked, context), span),
+    );
   };
 }
 
