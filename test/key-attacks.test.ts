@@ -61,14 +61,7 @@ const paths = () => {
     [`/predictions/${id}/cancel`, `/demo/${id}`],
     ["/v2", "/v2/models/lab", "/v2/models/lab/config", "/v2/models/guess"],
     ["/v2/repository/index", "/v1/models", "/v1/models/lab", "/v1/embeddings", "/mcp", "/classify"],
-    [
-      "/front/metrics",
-      "/drain",
-      "/models",
-      "/models/guess",
-      "/models/guess/predictions",
-      "/v2/repository/models/guess/load",
-    ],
+    ["/front/metrics", "/models", "/models/guess", "/models/guess/predictions", "/v2/repository/models/guess/load"],
     ["/models/lab", "/models/parts", "/models/parts/examples", "/models/parts/metrics", "/models/parts/openapi.json"],
     ["/models/lab/predictions", `/models/lab/predictions/${id}`, "/models/lab/v2/models/lab", "/models/lab/mcp"],
   ].flat();
@@ -91,19 +84,7 @@ describe("without a key", () => {
   test("no answer below /models tells whether a model has the name", async () => {
     const names = ["parts", "lab", "guess", "parts:latest", "guess:latest", "team/guess"];
     const ends = [
-      [
-        "",
-        "/",
-        "/demo",
-        "/demo/",
-        "/docs",
-        "/docs/",
-        "/openapi.json",
-        "/examples",
-        "/metrics",
-        "/drain",
-        "/favicon.ico",
-      ],
+      ["", "/", "/demo", "/demo/", "/docs", "/docs/", "/openapi.json", "/examples", "/metrics", "/favicon.ico"],
       ["/health/live", "/health/ready", "/v2/health/live", "/v2", "/v2/models/parts/ready", "/mcp", "/v1/models"],
       ["/predictions", "/predictions/none", "/x/demo", "/x/docs", "/demo/x/demo", "/nothing"],
       ["/docs/assets/none/none.js", "/demo/assets/none/none.js"],
