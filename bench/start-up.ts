@@ -33,7 +33,7 @@ export async function startUp({ repeats, canary }: CaseOptions): Promise<Measure
   ];
 }
 
-async function secondsToReady(command: readonly string[]): Promise<number> {
+async function secondsToReady(command: readonly string[], env: Record<string, string> = {}): Promise<number> {
   const begin = performance.now();
   await using child = new Child([...command, "--port", "0", "--host", "127.0.0.1"], { env: { ...storeEnv, ...env } });
   await listening(child);
