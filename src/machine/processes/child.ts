@@ -38,9 +38,6 @@ const MEMORY_ENV = {
   // Concurrent collector threads compete with models for the cores. Without these threads, collections pause
   // JavaScript: a young collection for 2 ms and a full one for 14 ms, with a heap of 140 MB on two cores.
   BUN_JSC_useConcurrentGC: "0",
-  // Young collections run more often and pause less: 1.2 ms in place of 2.7 ms with 45,000 requests a second, and the
-  // 99th percentile of the latency falls by a fifth. The default is 0.0025.
-  BUN_JSC_percentCPUPerMBForEdenTimer: "0.02",
 };
 
 /** Limit of the wait for the child's last messages. A grandchild may keep the connection open. */
