@@ -23,7 +23,7 @@ export type CallResult =
   | { readonly [name: string]: CallResult };
 
 /**
- * A tensor that a session returned. Its elements stay on the session's device until code reads them. A later `call`
+ * A tensor that a session returned. The elements stay on the session's device until code reads them. A later `call`
  * takes it without a copy. If its elements were not read, the end of `predict` or of a step frees it, except a tensor
  * in a returned state.
  */

@@ -70,8 +70,8 @@ function textsOf(
 }
 
 /**
- * Creates a function that formats a time as ISO 8601. It caches the last time, because predictions of one batch start and end in the same
- * millisecond.
+ * Creates a function that formats a time as ISO 8601. The function caches the last time, because the predictions of one batch have the
+ * same times.
  */
 function isoFormat(): (ms: number) => string {
   let [last, text] = [Number.NaN, ""];

@@ -1,4 +1,4 @@
-/** `sconce serve [[HOST/]repo[:tag]]`: serves models over HTTP. It is the default command of compiled executables. */
+/** `sconce serve [[HOST/]repo[:tag]]`: serves models over HTTP. Compiled executables run this command by default. */
 import { closeSync, openSync } from "node:fs";
 import { log } from "../../base/log.ts";
 import type { Reload } from "../../http/admin.ts";
