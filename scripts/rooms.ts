@@ -26,7 +26,7 @@ const rooms: Readonly<Record<string, Room>> = {
   base: {
     imports: "",
     doors: "*",
-    maxLines: 2490,
+    maxLines: 2760,
   },
   author: {
     imports: "base",
@@ -39,14 +39,14 @@ const rooms: Readonly<Record<string, Room>> = {
   machine: {
     imports: "base .",
     doors: `
-      control-groups files/durable files/file-stamp files/location files/lock files/made-once
+      control-groups files/archive files/durable files/file-stamp files/location files/lock files/made-once
       files/temporary-folder libtorch/cache-folder libtorch/external-libtorch libtorch/find-addon libtorch/glibc
       libtorch/cpu-libtorch libtorch/library-cache libtorch/libtorch-build libtorch/linked-libraries
       libtorch/native-location libtorch/pack network/address-guard network/bounded-body network/guarded-requests
       network/loopback network/name-resolver network/redirects processes/child processes/event-loop-lag processes/exit processes/link
       processes/program processes/program-name processes/run-folder processes/shared-counters
-      processes/supervised processor`,
-    maxLines: 2630,
+      processes/supervised processor-needs`,
+    maxLines: 2800,
   },
   package: {
     imports: "base author machine .",
@@ -64,7 +64,7 @@ const rooms: Readonly<Record<string, Room>> = {
       native/binding open-runners program/program-schema
       program/weights-file remote/engine-server
       remote/frame remote/local-engine remote/remote-engine rows runner warm-up`,
-    maxLines: 6760,
+    maxLines: 6500,
   },
   "engine/batching": {
     imports: "engine",
@@ -85,11 +85,11 @@ const rooms: Readonly<Record<string, Room>> = {
   pipeline: {
     imports: "base author machine package engine pipeline/memory pipeline/inputs",
     doors: `
-      captured-console client difference drain-rate fetcher flow-credits golden hooks inputs/body
-      inputs/expected-kinds inputs/input-decoder inputs/input-list inputs/json-text
+      client difference drain-rate fetcher flow-credits golden hooks inputs/body
+      inputs/expected-kinds inputs/input-decoder inputs/input-list
       inputs/loop-turns item-fault item-flow item-list item-pipeline local-model memory/charge memory/memory-account
       output-encoder run-demo set-up spans`,
-    maxLines: 4830,
+    maxLines: 4500,
   },
   "pipeline/memory": {
     imports: "",

@@ -1,12 +1,12 @@
 /** No body holds the event loop: an API refuses a body that costs too much by name, and bodies that arrive together take turns. */
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
+import { MAX_COST, sizeOfJson } from "../src/base/json-text.ts";
 import { readMessage } from "../src/http/apis/message.ts";
 import { Uploads } from "../src/http/uploads.ts";
 import { z } from "../src/index.ts";
 import { Bodies } from "../src/pipeline/inputs/body.ts";
 import { InputDecoder } from "../src/pipeline/inputs/input-decoder.ts";
-import { MAX_COST, sizeOfJson } from "../src/pipeline/inputs/json-text.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { clientOf } from "./helpers/cli.ts";
 import { failureOf } from "./helpers/failure.ts";

@@ -1,8 +1,8 @@
 /** Facts that sconce reads from a compiled package before it loads its code: processor features, inputs and outputs. */
 import { describe, expect, test } from "bun:test";
 import { packageNames, packageOrder } from "../src/engine/program/call-spec.ts";
-import { packageNeeds, requireProcessor } from "../src/engine/program/package-needs.ts";
 import type { Processor } from "../src/machine/processor.ts";
+import { processorNeeds, requireProcessor } from "../src/machine/processor-needs.ts";
 
 const processor = (flags?: string): Processor => ({
   machine: "x86_64",
@@ -21,8 +21,8 @@ test("a processor that lacks features of a package is refused, unless the system
 
 test("needs are the vector instructions of the metadata", () => {
   const stated = { machine: "AMD64", isas: "AMX_TILE AVX512" };
-  expect(packageNeeds({ ...stated, device: "cuda" })).toEqual({ machine: "x86_64", features: [] });
-  expect(packageNeeds({ ...stated, device: "cpu" })).toEqual({
+  expect(processorNeeds({ ...stated, device: "cuda" })).toEqual({ machine: "x86_64", features: [] });
+  expect(processorNeeds({ ...stated, device: "cpu" })).toEqual({
     machine: "x86_64",
     features: ["amx_bf16", "amx_int8", "amx_tile", "avx512bw", "avx512dq", "avx512f", "avx512vl", "fma"],
   });

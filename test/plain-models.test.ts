@@ -6,7 +6,7 @@ import { compiledPath, isRefused } from "../src/cli/build/plain/compiled-program
 import { inputsOfProgram } from "../src/cli/build/plain/exported-program.ts";
 import { runnableWeights } from "../src/cli/build/plain/plain-model.ts";
 import { inputOption } from "../src/cli/build/plain/tensor-input.ts";
-import { Archive } from "../src/engine/program/archive.ts";
+import { Archive } from "../src/machine/files/archive.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";

@@ -2,7 +2,7 @@
  * Loads the image addon, which turns pictures into tensors, and raw pixels into bitmap files for `Bun.Image`. The addon
  * runs on other threads and does not need libtorch.
  */
-import { messageOf, SconceError } from "../base/errors.ts";
+import { loadAddon } from "../base/native-addon.ts";
 import { openNativeFile } from "../base/native-file.ts";
 import { pixelsFile } from "../base/platform-package.ts";
 import type { Canvas, Orientation, Size } from "./placement.ts";
@@ -82,18 +82,9 @@ export function pixelsAddon(): Promise<PixelsAddon> {
 let loaded: Promise<PixelsAddon> | undefined;
 
 async function load(): Promise<PixelsAddon> {
-  const module: { exports: unknown } = { exports: {} };
-  try {
-    await using file = await openNativeFile(pixelsFile());
-    process.dlopen(module, file.path);
-  } catch (cause) {
-    if (cause instanceof SconceError) throw cause;
-    const why = `the native addon for pictures cannot be loaded (${messageOf(cause).split("\n", 1)[0]})`;
-    throw new SconceError("native_unavailable", `${why}: install sconce again, or run \`npm run setup\``, { cause });
-  }
-  const addon = module.exports;
-  if (isPixelsAddon(addon)) return addon;
-  throw new SconceError("native_unavailable", "the native addon for pictures belongs to another version of sconce");
+  await using file = await openNativeFile(pixelsFile());
+  const fix = "install sconce again, or run `npm run setup`";
+  return loadAddon({ path: file.path, name: "the native addon for pictures", fix, fits: isPixelsAddon });
 }
 
 function isPixelsAddon(value: unknown): value is PixelsAddon {

@@ -4,9 +4,9 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { format } from "node:util";
+import { withConsole } from "../base/captured-console.ts";
 import { codedError, SconceError } from "../base/errors.ts";
 import { isObject } from "../base/json.ts";
-import { withConsole } from "./captured-console.ts";
 import { atInput } from "./item-fault.ts";
 import type { ItemFlow } from "./item-flow.ts";
 import type { ItemPipeline, PartsReceiver } from "./item-pipeline.ts";

@@ -1,11 +1,11 @@
 /** Runs `sconce` commands in the test's own process: a child process costs half a second of processor time. */
 import { runCommand } from "citty";
 import { messageWithLine } from "../../src/base/author-line.ts";
+import { withConsole } from "../../src/base/captured-console.ts";
 import { SconceError } from "../../src/base/errors.ts";
 import { configureLog, logOptions } from "../../src/base/log.ts";
 import { commands } from "../../src/cli/cli.ts";
 import type { Command } from "../../src/cli/command-line/command.ts";
-import { withConsole } from "../../src/pipeline/captured-console.ts";
 import type { CliOptions, CliResult } from "./cli.ts";
 import { machineEnv } from "./machine.ts";
 

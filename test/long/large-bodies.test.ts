@@ -2,12 +2,12 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { SconceError } from "../../src/base/errors.ts";
+import { MAX_COST } from "../../src/base/json-text.ts";
 import { problemOf as problemFor } from "../../src/http/problem.ts";
 import { z } from "../../src/index.ts";
 import { Bodies } from "../../src/pipeline/inputs/body.ts";
 import { InputDecoder } from "../../src/pipeline/inputs/input-decoder.ts";
 import { toArray } from "../../src/pipeline/inputs/input-list.ts";
-import { MAX_COST } from "../../src/pipeline/inputs/json-text.ts";
 import { checkParts, LazyInputs } from "../../src/pipeline/inputs/large-body.ts";
 import { type PredictionBody, problemOf } from "../helpers/client.ts";
 import { fixture } from "../helpers/fixture.ts";

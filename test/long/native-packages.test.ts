@@ -1,7 +1,7 @@
 /** AOTInductor packages of every dtype and form of inputs and outputs, compared with PyTorch. */
 import { expect, test } from "bun:test";
 import { inputsOfSource } from "../../src/cli/build/plain/package-source.ts";
-import { Archive } from "../../src/engine/program/archive.ts";
+import { Archive } from "../../src/machine/files/archive.ts";
 import { cli } from "../helpers/cli.ts";
 import { cliHere } from "../helpers/command-here.ts";
 import { failure } from "../helpers/failure.ts";

@@ -1,12 +1,12 @@
 /** `sconce predict [repo[:tag]] field=value …`: runs a model once and prints the output. */
 import { z } from "zod";
+import { withConsole } from "../../base/captured-console.ts";
 import { isLogJson, log } from "../../base/log.ts";
 import { flagOff, listOption, openOption, option } from "../../base/option.ts";
 import { SchemaNode } from "../../base/schemas/json-schema.ts";
 import { slowStep } from "../../base/slow-step.ts";
 import { openPackaged } from "../../package/code/load.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
-import { withConsole } from "../../pipeline/captured-console.ts";
 import { decoded, LocalModel } from "../../pipeline/local-model.ts";
 import { serveOptions } from "../../server/config.ts";
 import { type Command, command, usage } from "../command-line/command.ts";

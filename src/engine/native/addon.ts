@@ -1,10 +1,8 @@
 /** Loads the native addon and declares its types. No other file loads it. */
-import { existsSync } from "node:fs";
 import { type ArrayOf, arrayTypes, type DType, type TensorData } from "../../author/tensor.ts";
 import { codeOf, errorCodes, messageOf, SconceError } from "../../base/errors.ts";
-import { loadLibtorch } from "../../machine/libtorch/external-libtorch.ts";
-import { findAddon } from "../../machine/libtorch/find-addon.ts";
-import { type NativeLocation, nativeLocation, setNativeLocation } from "../../machine/libtorch/native-location.ts";
+import { loadAddon } from "../../base/native-addon.ts";
+import { addonLocation } from "../../machine/libtorch/find-addon.ts";
 import type { CompiledCall, Program } from "../program/weights-file.ts";
 
 declare const handle: unique symbol;
@@ -131,47 +129,14 @@ export type NativeTensors = (TensorData | number[])[];
 
 /** Loads the addon and libtorch on the first call; throws `native_unavailable` with a fix. */
 export function loadNative(): Addon {
-  loaded ??= load(location());
+  loaded ??= load();
   return loaded;
 }
 
-/** The error for an addon of another sconce version, which does not fit the types in this file. */
-export function otherVersion(): SconceError {
-  return new SconceError(
-    "native_unavailable",
-    `the native addon is of another version of sconce: ${nativeLocation()?.fix ?? reinstall}`,
-  );
-}
-
-const reinstall = "install sconce again";
 let loaded: Addon | undefined;
 
-function location(): NativeLocation {
-  const known = nativeLocation() ?? locate();
-  setNativeLocation(known);
-  return known;
-}
-
-function locate(): NativeLocation {
-  const { path, libtorch, isLinked } = findAddon();
-  if (isLinked) return { path, fix: "run `npm run setup`" };
-  loadLibtorch(libtorch);
-  return { path, fix: reinstall };
-}
-
-function load({ path, fix }: NativeLocation): Addon {
-  if (!existsSync(path)) {
-    throw new SconceError("native_unavailable", `the native addon is not built (${path} is missing): ${fix}`);
-  }
-  const module: { exports: unknown } = { exports: {} };
-  try {
-    process.dlopen(module, path);
-  } catch (cause) {
-    const reason = messageOf(cause).split("\n", 1)[0];
-    throw new SconceError("native_unavailable", `the native addon cannot be loaded (${reason}): ${fix}`, { cause });
-  }
-  const addon = module.exports;
-  if (!isAddon(addon)) throw otherVersion();
+function load(): Addon {
+  const addon = loadAddon({ ...addonLocation(), name: "the native addon", fits: isAddon });
   // Closes all sessions at exit: no thread may run inside libtorch while the process unloads its libraries.
   process.once("exit", () => addon.closeAll());
   return addon;

@@ -12,7 +12,7 @@ import {
 } from "../../author/tensor.ts";
 import { ALIGNMENT, aligned, setAt, type TensorMemory, tensorMemory } from "../../author/tensor-memory.ts";
 import { SconceError } from "../../base/errors.ts";
-import { type Addon, type NativeBatch, type NativeSpec, type NativeTensors, otherVersion } from "./addon.ts";
+import type { Addon, NativeBatch, NativeSpec, NativeTensors } from "./addon.ts";
 
 /** Up to this many bytes, copying a tensor is cheaper than passing its array. */
 const SMALL_BYTES = 4096;
@@ -143,7 +143,9 @@ export class TensorPlan {
     return this.#plans.map(({ dtype, sizes }, i) => {
       const data = given[i];
       const shape = sizes === undefined ? given[next++] : [rows, ...sizes];
-      if (data === undefined || Array.isArray(data) || !Array.isArray(shape)) throw otherVersion();
+      if (data === undefined || Array.isArray(data) || !Array.isArray(shape)) {
+        throw new TypeError("the native addon gave other arrays than this version of sconce expects");
+      }
       return new ModelTensor(dtype, shape, data);
     });
   }

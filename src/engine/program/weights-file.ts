@@ -7,10 +7,10 @@ import { basename } from "node:path";
 import { z } from "zod";
 import type { TensorSpecs } from "../../author/tensor.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
-import { Archive } from "./archive.ts";
+import { Archive } from "../../machine/files/archive.ts";
+import { type ProcessorNeeds, processorNeeds, requireProcessor } from "../../machine/processor-needs.ts";
 import { type PackageNames, type PackageOrder, packageNames, packageOrder } from "./call-spec.ts";
 import { packageFacts } from "./package-facts.ts";
-import { type PackageNeeds, packageNeeds, requireProcessor } from "./package-needs.ts";
 import { type ProgramText, programText } from "./program-graph.ts";
 import { type GuardSource, guardSource, guardsOf, type ProgramGuards, programGuards } from "./program-guards.ts";
 import { parseExactly } from "./program-literals.ts";
@@ -127,9 +127,9 @@ export class WeightsFile {
   }
 
   /** Architecture and features that an AOTInductor package needs. */
-  get #needs(): PackageNeeds {
+  get #needs(): ProcessorNeeds {
     const { AOTI_MACHINE: machine = "", AOTI_DEVICE_KEY: device = "cpu", AOTI_CPU_ISA: isas = "" } = this.#metadata;
-    return packageNeeds({ machine, device, isas });
+    return processorNeeds({ machine, device, isas });
   }
 
   /**

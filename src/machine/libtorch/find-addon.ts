@@ -8,8 +8,9 @@ import { fileURLToPath } from "node:url";
 import { SconceError } from "../../base/errors.ts";
 import { addonsFolder } from "../../base/platform-package.ts";
 import { isExecutable } from "../processes/program.ts";
-import { findLibtorch } from "./external-libtorch.ts";
+import { findLibtorch, loadLibtorch } from "./external-libtorch.ts";
 import { libtorchBuild, minorOf } from "./libtorch-build.ts";
+import { type NativeLocation, nativeLocation } from "./native-location.ts";
 import { addonName } from "./pack.ts";
 
 export interface AddonFile {
@@ -33,6 +34,20 @@ export function findAddon(): AddonFile {
   const addons = isExecutable ? join(dirname(process.execPath), "addons") : addonsFolder();
   const libtorch = findLibtorch();
   return { path: addonFor(libtorch, addons), libtorch, isLinked: false };
+}
+
+/**
+ * The addon of this process: the location that was set, otherwise the addon that `findAddon` finds. Loads libtorch for
+ * an addon that does not find it.
+ * @throws SconceError `native_unavailable`
+ */
+export function addonLocation(): NativeLocation {
+  const known = nativeLocation();
+  if (known !== undefined) return known;
+  const { path, libtorch, isLinked } = findAddon();
+  if (isLinked) return { path, fix: "run `npm run setup`" };
+  loadLibtorch(libtorch);
+  return { path, fix: "install sconce again" };
 }
 
 /**

@@ -18,7 +18,7 @@ export function setNativeLocation(elsewhere: NativeLocation): void {
   location = elsewhere;
 }
 
-/** The addon's location; undefined before the addon is loaded or a location is set. */
+/** The location that was set; undefined outside executables. */
 export function nativeLocation(): NativeLocation | undefined {
   return location;
 }

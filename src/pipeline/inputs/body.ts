@@ -1,8 +1,9 @@
 /** The body of a request, and its decoding into inputs. */
+
+import { type JsonSize, sizeOfJson } from "../../base/json-text.ts";
 import type { Charge } from "../memory/charge.ts";
 import { type InputDecoder, type InputValues, utf8 } from "./input-decoder.ts";
 import { type InputList, ReadyInputs } from "./input-list.ts";
-import { type JsonSize, sizeOfJson } from "./json-text.ts";
 import { checkParts, LazyInputs } from "./large-body.ts";
 import { inTurn, TURN_BYTES } from "./loop-turns.ts";
 

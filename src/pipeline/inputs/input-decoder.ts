@@ -5,6 +5,7 @@ import * as z from "../../author/z.ts";
 import { messageWithLine } from "../../base/author-line.ts";
 import { codedError, type Fault, MODEL_FAILED, oneLine, SconceError } from "../../base/errors.ts";
 import { pointerTo } from "../../base/json.ts";
+import { isTooDeep } from "../../base/json-text.ts";
 import { log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
 import { isRecursive, limitFaults } from "../../base/schemas/fault-limit.ts";
@@ -12,7 +13,6 @@ import type { SchemaNode } from "../../base/schemas/json-schema.ts";
 import { type PlainCheck, plainCheck } from "../../base/schemas/plain-check.ts";
 import { withoutUnions } from "../../base/schemas/zod-issues.ts";
 import { expectedKinds } from "./expected-kinds.ts";
-import { isTooDeep } from "./json-text.ts";
 
 /** Maximum faults in one error, so that a small request cannot cause a large answer. */
 export const MAX_FAULTS = 1000;

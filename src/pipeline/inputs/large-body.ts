@@ -1,5 +1,6 @@
 /** Checks a large body part by part, and parses a part again when its first input runs. So the values of all parts are never in memory together. */
 import { SconceError } from "../../base/errors.ts";
+import { COST_RULE, type ListPart, MAX_COST, partsOfList, sizeOfJson } from "../../base/json-text.ts";
 import {
   bodyInvalid,
   Faults,
@@ -11,7 +12,6 @@ import {
   utf8,
 } from "./input-decoder.ts";
 import type { InputList } from "./input-list.ts";
-import { COST_RULE, type ListPart, MAX_COST, partsOfList, sizeOfJson } from "./json-text.ts";
 
 /** Minimum bytes of a group of elements that is checked together, in a fraction of a millisecond. */
 const PART_BYTES = 16 * 1024;

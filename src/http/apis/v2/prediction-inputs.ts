@@ -2,9 +2,9 @@
 import { arrayFromLists, bytesFromArray, listsFromArray } from "../../../author/ndarray-wire.ts";
 import { arrayTypes, countOf, type DType, type Tensor, type TensorData } from "../../../author/tensor.ts";
 import { parsedJson } from "../../../base/json.ts";
+import { MAX_COST, sizeOfJson } from "../../../base/json-text.ts";
 import { HELD_PER_BYTE, LARGE_BYTES } from "../../../pipeline/inputs/body.ts";
 import { checkDepth, type InputValues } from "../../../pipeline/inputs/input-decoder.ts";
-import { MAX_COST, sizeOfJson } from "../../../pipeline/inputs/json-text.ts";
 import { MAX_MESSAGE_BYTES, messageTooLarge } from "../../body-reader.ts";
 import { tooManyValues } from "../message.ts";
 import type { GivenTensor, InferRequest } from "./infer-request.ts";

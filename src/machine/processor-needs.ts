@@ -2,10 +2,10 @@
  * The processor that an AOTInductor package needs. The compiled code does not check for features, so a missing one would
  * crash the process.
  */
-import { SconceError } from "../../base/errors.ts";
-import { type Processor, thisProcessor } from "../../machine/processor.ts";
+import { SconceError } from "../base/errors.ts";
+import { type Processor, thisProcessor } from "./processor.ts";
 
-export interface PackageNeeds {
+export interface ProcessorNeeds {
   /** Architecture by Python's name, e.g. "x86_64"; empty if the package does not state it. */
   readonly machine: string;
   /** Features by their names in /proc/cpuinfo. */
@@ -31,14 +31,14 @@ interface StatedNeeds {
   readonly isas: string;
 }
 
-export function packageNeeds({ machine, device, isas }: StatedNeeds): PackageNeeds {
+export function processorNeeds({ machine, device, isas }: StatedNeeds): ProcessorNeeds {
   // A package for a GPU has no vector code: only plain C++ that calls the kernels.
   const features = device === "cpu" ? isas.split(/\s+/).flatMap((isa) => vectorIsas.get(isa) ?? []) : [];
   return { machine: machines[machine] ?? machine, features: [...new Set(features)].sort() };
 }
 
 /** @throws SconceError `weights_invalid`, with the missing features and a fix, if the processor cannot run the package */
-export function requireProcessor({ machine, features }: PackageNeeds, processor: Processor = thisProcessor()): void {
+export function requireProcessor({ machine, features }: ProcessorNeeds, processor: Processor = thisProcessor()): void {
   const fix = "compile it on a processor like this one, or serve weights that are not compiled";
   if (machine !== "" && processor.machine !== "" && machine !== processor.machine) {
     const both = `the package was compiled for ${machine}, this machine is ${processor.machine}`;
