@@ -26,7 +26,7 @@ const rooms: Readonly<Record<string, Room>> = {
   base: {
     imports: "",
     doors: "*",
-    maxLines: 2760,
+    maxLines: 2870,
   },
   author: {
     imports: "base",
@@ -52,7 +52,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports: "base author machine .",
     doors: `
       code/bundle code/load executable/contents executable/executable executable/sources
-      image/image image/layout image/program model-source registry/pull
+      image/image image/layout image/program model-source model-version registry/pull
       registry/push registry/registry registry/remote-reference store/manifest store/packaged-model
       store/reference store/store store/verification`,
     maxLines: 4680,
@@ -102,7 +102,7 @@ const rooms: Readonly<Record<string, Room>> = {
   predictions: {
     imports: "base author machine package engine pipeline predictions/sqlite predictions/webhooks",
     doors: `
-      admission event-log ids large-text live-predictions metrics model-version once open-store predictions record
+      admission event-log ids live-predictions metrics once open-store predictions record
       redis/redis-store request running-build store watched webhooks/webhook webhooks/webhooks`,
     maxLines: 6740,
   },

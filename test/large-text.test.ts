@@ -1,9 +1,9 @@
 /** `LargeText` stores a text as pieces. Every reader gets the whole text, even if several read at the same time. */
 import { expect, test } from "bun:test";
+import { byteLengthOf, joined, LargeText, listText } from "../src/base/large-text.ts";
 import { streamOf } from "../src/http/large-answers.ts";
 import { families, largeRecord } from "../src/http/record-json.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
-import { byteLengthOf, joined, LargeText, listText } from "../src/predictions/large-text.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
 import { endOf } from "./helpers/predictions.ts";
 

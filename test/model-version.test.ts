@@ -1,7 +1,7 @@
 /** A prediction names the build of the model that made it: in answers, headers, events, log lines and stores. */
 import { beforeAll, describe, expect, test } from "bun:test";
+import { ModelVersion } from "../src/package/model-version.ts";
 import { ModelStore } from "../src/package/store/store.ts";
-import { ModelVersion } from "../src/predictions/model-version.ts";
 import type { EndedRecord } from "../src/predictions/record.ts";
 import { SqliteStore } from "../src/predictions/sqlite/sqlite-store.ts";
 import { clientOf } from "./helpers/cli.ts";

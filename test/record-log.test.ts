@@ -4,9 +4,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { hashOf } from "../src/base/id-hash.ts";
+import { LargeText } from "../src/base/large-text.ts";
+import { ModelVersion } from "../src/package/model-version.ts";
 import { newId } from "../src/predictions/ids.ts";
-import { LargeText } from "../src/predictions/large-text.ts";
-import { ModelVersion } from "../src/predictions/model-version.ts";
 import type { EndedRecord } from "../src/predictions/record.ts";
 import { type Place, RecordLog } from "../src/predictions/record-log.ts";
 import { endOf, largeEndOf } from "./helpers/predictions.ts";

@@ -1,6 +1,7 @@
 /** Sends large JSON texts and files in pieces, one piece per turn of the event loop, so that other requests run between pieces. */
+
+import type { LargeText } from "../base/large-text.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
-import type { LargeText } from "../predictions/large-text.ts";
 
 let lastTurn: Promise<unknown> = Promise.resolve();
 

@@ -1,5 +1,5 @@
 /** Converts predictions and demo predictions to JSON. Both kinds have the same routes, under `/predictions` and `/demo`. */
-import { LargeText, type Text } from "../predictions/large-text.ts";
+import { LargeText, type Text } from "../base/large-text.ts";
 import { type EndedRecord, type Kind, type PredictionRecord, statusOf } from "../predictions/record.ts";
 
 /** The names of one kind of prediction in routes, in JSON and in the OpenAPI document. */

@@ -3,8 +3,7 @@ import type { Context } from "hono";
 import { LogFields } from "../base/log.ts";
 import type { Sender } from "../pipeline/client.ts";
 import { newId } from "../predictions/ids.ts";
-import type { ModelVersion } from "../predictions/model-version.ts";
-import type { Status } from "../predictions/record.ts";
+import type { PredictionRecord, Status } from "../predictions/record.ts";
 import type { Client, Origin } from "../predictions/request.ts";
 import type { ApiKey } from "./access/api-key.ts";
 import type { RequestMetrics } from "./metrics.ts";
@@ -51,7 +50,7 @@ export class RequestContext implements Origin, Client {
   /** The API key of the request; undefined without a valid key. */
   key: ApiKey | undefined = undefined;
   /** The version of the model that runs or ran the prediction. */
-  model: ModelVersion | undefined = undefined;
+  model: PredictionRecord["model"] = undefined;
   /** The status of the prediction in the answer; undefined for an answer without a prediction. */
   predictionStatus: Status | undefined = undefined;
   /** Whether the answer's body is a stream, which a slow client needs time to read. */

@@ -1,12 +1,12 @@
 /** Runs a demo prediction: calls the `demo` function of the model's author, and collects its outputs and logs. */
 import { codedError, SconceError } from "../base/errors.ts";
 import { reasonOf } from "../base/failure-reason.ts";
+import { joined, listText, textOf } from "../base/large-text.ts";
 import { type InputList, toArray } from "../pipeline/inputs/input-list.ts";
 import { faultBehind } from "../pipeline/item-fault.ts";
 import type { ItemFlow } from "../pipeline/item-flow.ts";
 import type { ItemPipeline } from "../pipeline/item-pipeline.ts";
 import { runDemo } from "../pipeline/run-demo.ts";
-import { joined, listText, textOf } from "./large-text.ts";
 import type { LivePrediction } from "./live.ts";
 
 export interface DemoWorkOptions {

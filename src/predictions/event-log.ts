@@ -2,9 +2,10 @@
  * The outputs of a running prediction, and the pieces of outputs (parts) that its model yields early, in order of arrival.
  * Event streams may read the log after the prediction has ended.
  */
+
+import { byteLengthOf, type Text } from "../base/large-text.ts";
 import type { Charge } from "../pipeline/memory/charge.ts";
 import { HELD_PER_OUTPUT_BYTE } from "../pipeline/memory/memory-account.ts";
-import { byteLengthOf, type Text } from "./large-text.ts";
 
 export interface LoggedEvent {
   /** Index of the input whose output the event has. */

@@ -4,6 +4,7 @@ import { OpenMap } from "../base/collections/open-map.ts";
 import { SconceError } from "../base/errors.ts";
 import { hashOf } from "../base/id-hash.ts";
 import type { FailureReason } from "../base/labels.ts";
+import type { ModelVersion } from "../package/model-version.ts";
 import type { Sender } from "../pipeline/client.ts";
 import type { InputList } from "../pipeline/inputs/input-list.ts";
 import type { Charge } from "../pipeline/memory/charge.ts";
@@ -13,7 +14,6 @@ import { Admission, type AdmissionLimits, type Unfinished } from "./admission.ts
 import { workOnDemo } from "./demo.ts";
 import { type LiveContext, LivePrediction } from "./live.ts";
 import type { PredictionMetrics } from "./metrics.ts";
-import type { ModelVersion } from "./model-version.ts";
 import { CANCELED, type EndedRecord, type Kind } from "./record.ts";
 import { type Origin, type PredictionRequest, storedBody } from "./request.ts";
 import type { RunningBuild } from "./running-build.ts";

@@ -2,6 +2,8 @@
 import type { SconceError } from "../base/errors.ts";
 import { reasonOf } from "../base/failure-reason.ts";
 import type { FailureReason } from "../base/labels.ts";
+import { byteLengthOf, joined, listText, type Text, textOf } from "../base/large-text.ts";
+import type { ModelVersion } from "../package/model-version.ts";
 import type { Sender } from "../pipeline/client.ts";
 import type { InputList } from "../pipeline/inputs/input-list.ts";
 import { type ItemFault, itemFault, summaryOf } from "../pipeline/item-fault.ts";
@@ -13,9 +15,7 @@ import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../pipeline/memory/mem
 import { listForm, type OutputEncoder, type TextForm } from "../pipeline/output-encoder.ts";
 import type { PredictionSpan } from "../pipeline/spans.ts";
 import { EventLog } from "./event-log.ts";
-import { byteLengthOf, joined, listText, type Text, textOf } from "./large-text.ts";
 import type { PredictionMetrics } from "./metrics.ts";
-import type { ModelVersion } from "./model-version.ts";
 import { Observed } from "./observed.ts";
 import { type EndedRecord, hasEnded, type Kind, type Outcome, type PredictionRecord, pendingRecord } from "./record.ts";
 import type { Origin, PredictionRequest } from "./request.ts";

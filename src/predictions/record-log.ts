@@ -1,8 +1,8 @@
 /** Ended predictions in memory, as bytes: traversing many objects, the garbage collector would block the event loop. */
 import { OpenMap, spread } from "../base/collections/open-map.ts";
 import { hashOf } from "../base/id-hash.ts";
-import { byteLengthOf } from "./large-text.ts";
-import type { ModelVersion } from "./model-version.ts";
+import { byteLengthOf } from "../base/large-text.ts";
+import type { ModelVersion } from "../package/model-version.ts";
 import type { EndedRecord } from "./record.ts";
 
 /** Bytes of one buffer, in which records are stored one after another. */

@@ -1,7 +1,7 @@
 /** A prediction as plain data, which HTTP answers, stores and other processes read. */
 
-import type { Text } from "./large-text.ts";
-import { ModelVersion } from "./model-version.ts";
+import type { Text } from "../base/large-text.ts";
+import { ModelVersion } from "../package/model-version.ts";
 
 export type Kind = "prediction" | "demo";
 

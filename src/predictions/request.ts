@@ -1,10 +1,11 @@
 /** A request for a prediction: as a client sends it, and as stores and processes pass it on. */
+
+import type { ModelVersion } from "../package/model-version.ts";
 import type { Sender } from "../pipeline/client.ts";
 import type { Body, DecodedBody } from "../pipeline/inputs/body.ts";
 import type { InputValues } from "../pipeline/inputs/input-decoder.ts";
 import type { Charge } from "../pipeline/memory/charge.ts";
 import type { SpanIds } from "../pipeline/spans.ts";
-import type { ModelVersion } from "./model-version.ts";
 import type { Kind } from "./record.ts";
 import type { Watcher } from "./watched.ts";
 import type { Webhook } from "./webhooks/webhook.ts";

@@ -1,11 +1,11 @@
 /** A build of a model that runs predictions in this process. */
 
 import type { RemoteEngine } from "../engine/remote/remote-engine.ts";
+import type { ModelVersion } from "../package/model-version.ts";
 import type { Bodies } from "../pipeline/inputs/body.ts";
 import type { ItemFlow } from "../pipeline/item-flow.ts";
 import type { ListItem } from "../pipeline/item-list.ts";
 import type { ItemPipeline } from "../pipeline/item-pipeline.ts";
-import type { ModelVersion } from "./model-version.ts";
 import type { Kind } from "./record.ts";
 
 export interface BuildParts {

@@ -1,10 +1,10 @@
 /** Runs predictions for the APIs of other servers. Their clients expect outputs in the answer, so requests wait for the end of the prediction. */
 import type { Context } from "hono";
 import { partsOfList } from "../../base/json-text.ts";
+import { bytesOf, type Text } from "../../base/large-text.ts";
 import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../../pipeline/inputs/body.ts";
 import type { InputValues } from "../../pipeline/inputs/input-decoder.ts";
 import type { ItemFault } from "../../pipeline/item-fault.ts";
-import { bytesOf, type Text } from "../../predictions/large-text.ts";
 import { CANCELED, statusOf } from "../../predictions/record.ts";
 import type { Origin } from "../../predictions/request.ts";
 import { announcedBytes, type ReadBody } from "../body-reader.ts";

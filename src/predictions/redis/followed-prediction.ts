@@ -1,7 +1,8 @@
 /** A prediction that clients of this process wait for or watch. Any process may run it. */
+
+import { byteLengthOf } from "../../base/large-text.ts";
 import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { EventLog } from "../event-log.ts";
-import { byteLengthOf } from "../large-text.ts";
 import { Observed } from "../observed.ts";
 import { hasEnded, type PredictionRecord } from "../record.ts";
 import type { Followed } from "../store.ts";

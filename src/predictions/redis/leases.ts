@@ -2,9 +2,10 @@
  * The predictions that this process has claimed from the queue. It renews their leases until Redis has acknowledged their
  * outcomes, and claims the predictions of processes that have ended.
  */
+
+import { byteLengthOf } from "../../base/large-text.ts";
 import { log } from "../../base/log.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
-import { byteLengthOf } from "../large-text.ts";
 import type { LivePrediction } from "../live.ts";
 import type { PredictionMetrics } from "../metrics.ts";
 import type { EndedRecord } from "../record.ts";

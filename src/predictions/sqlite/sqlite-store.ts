@@ -1,11 +1,11 @@
 /** Stores predictions in an SQLite database, on a thread. */
 import { messageOf } from "../../base/errors.ts";
+import { LargeText } from "../../base/large-text.ts";
 import { log } from "../../base/log.ts";
 import type { FileLock } from "../../machine/files/lock.ts";
+import { ModelVersion } from "../../package/model-version.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
-import { LargeText } from "../large-text.ts";
 import { MemoryStore } from "../memory-store.ts";
-import { ModelVersion } from "../model-version.ts";
 import { type EndedRecord, type PredictionRecord, pendingRecord, recordOf } from "../record.ts";
 import type { PredictionRequest } from "../request.ts";
 import type { RetentionLimits } from "../retention.ts";

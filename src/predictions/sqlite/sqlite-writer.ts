@@ -2,11 +2,11 @@
 import { OpenMap } from "../../base/collections/open-map.ts";
 import { messageOf } from "../../base/errors.ts";
 import { hashOf } from "../../base/id-hash.ts";
+import { byteLengthOf, LargeText, type Text } from "../../base/large-text.ts";
 import { log } from "../../base/log.ts";
 import { Turn } from "../../base/turn.ts";
 import type { Charge } from "../../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
-import { byteLengthOf, LargeText, type Text } from "../large-text.ts";
 import { type EndedRecord, recordText } from "../record.ts";
 import { type PredictionRequest, storedBody, storedOrigin } from "../request.ts";
 import { RECORD_BYTES } from "../retention.ts";

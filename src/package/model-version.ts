@@ -1,5 +1,5 @@
 /** A version of a packaged model: repository and digest of the manifest. */
-import { generatedTag } from "../package/store/reference.ts";
+import { generatedTag } from "./store/reference.ts";
 
 export class ModelVersion {
   readonly repository: string;
