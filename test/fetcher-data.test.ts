@@ -1,8 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { decodeDataUrl } from "../src/author/data-url.ts";
-import { AddressGuard } from "../src/machine/network/address-guard.ts";
-import { Fetcher } from "../src/pipeline/fetcher.ts";
 import { failureOf } from "./helpers/failure.ts";
 
 const decode = (uri: string, maxBytes = 1000) => decodeDataUrl(uri, maxBytes);
@@ -103,12 +101,5 @@ describe("a data URI", () => {
   test("is shortened in messages", async () => {
     const error = await failureOf(() => decode(`data:image/png;base64,${"A".repeat(100_000)}`));
     expect(error.message).toBe("data:image/png;base64,AAAAAAAAAAAAAAAAAA… has more than 1000 bytes");
-  });
-
-  test("has the limits of the fetcher", async () => {
-    using fetcher = new Fetcher({ guard: new AddressGuard(), maxBytes: 5 });
-    expect(new TextDecoder().decode(fetcher.decode("data:,hello").bytes)).toBe("hello");
-    expect((await failureOf(() => fetcher.decode("data:,hello", 4))).code).toBe("file_too_large");
-    expect((await failureOf(() => fetcher.decode("data:,helloo"))).code).toBe("file_too_large");
   });
 });

@@ -1,6 +1,6 @@
 /** Fetches files that clients name by URL, from allowed addresses only, with limits for time and bytes. */
 
-import { decodeDataUrl } from "../author/data-url.ts";
+import { version } from "../../package.json";
 import { urlLabel } from "../author/url-label.ts";
 import { codeOf, SconceError } from "../base/errors.ts";
 import { raced } from "../base/raced.ts";
@@ -13,10 +13,6 @@ export interface FetcherOptions {
   readonly guard: AddressGuard;
   /** Time limit for one file with all its redirects, from the look-up of the name to the last byte. */
   readonly timeoutMs?: number;
-  /** Limit in bytes for one file. */
-  readonly maxBytes?: number;
-  readonly maxRedirects?: number;
-  readonly userAgent?: string;
   /** Trusted certificates (PEM). Default: the built-in certificates. */
   readonly ca?: string;
 }
@@ -29,7 +25,9 @@ export interface FetchedFile {
 
 export interface FetchOptions {
   readonly signal?: AbortSignal;
+  /** Limit in bytes for the file. Default: 32 MiB. */
   readonly maxBytes?: number;
+  /** Gives memory before the bytes are read. The time limit includes the wait for memory. */
   readonly memory?: FileMemory | undefined;
 }
 
@@ -40,6 +38,9 @@ interface Fetching {
 }
 
 const maxUrlLength = 8192;
+const MAX_REDIRECTS = 3;
+/** An uncompressed answer cannot be a decompression bomb. */
+const headers = { Accept: "*/*", "Accept-Encoding": "identity", "User-Agent": `sconce/${version}` };
 /**
  * Maximum bytes charged before the read of a file of unknown length. With a charge for each chunk, files could wait for
  * each other.
@@ -47,53 +48,29 @@ const maxUrlLength = 8192;
 const UNKNOWN_BYTES = 32 * 2 ** 20;
 
 /**
- * Fetches http and https URLs, and decodes data URIs. Checks every redirect like the first URL. Refuses URLs with a user name or
+ * Fetches http and https URLs. Checks every redirect like the first URL. Refuses URLs with a user name or
  * password, redirects to data URIs, and redirects from https to http.
  */
 export class Fetcher implements Disposable {
   readonly #timeoutMs: number;
-  readonly #maxBytes: number;
-  readonly #maxRedirects: number;
-  readonly #headers: Record<string, string>;
   readonly #requests: GuardedRequests;
 
   constructor(options: FetcherOptions) {
     this.#timeoutMs = options.timeoutMs ?? 10_000;
-    this.#maxBytes = options.maxBytes ?? 32 * 1024 * 1024;
-    this.#maxRedirects = options.maxRedirects ?? 3;
     this.#requests = new GuardedRequests(options.guard, options.ca);
-    // An uncompressed answer cannot be a decompression bomb.
-    this.#headers = { Accept: "*/*", "Accept-Encoding": "identity", "User-Agent": options.userAgent ?? "sconce" };
   }
 
   /**
    * Fetches the content of a URL.
    *
-   * @param options.maxBytes for this file, if lower than the fetcher's limit
-   * @param options.memory gives memory before the bytes are read. The time limit includes the wait for memory.
    * @throws SconceError `file_refused` for a scheme, an address, a redirect or credentials; `file_unavailable` for the
    * time limit, a status or the connection; `file_too_large`; `file_invalid` for a bad URL or encoding; `canceled` for
    * an aborted signal, or the signal's reason if it is a SconceError
    */
-  async fetch(url: string, options: FetchOptions = {}): Promise<FetchedFile> {
-    if (options.signal?.aborted) throw canceled(options.signal.reason);
-    const maxBytes = this.#mostOf(options.maxBytes);
+  async fetch(url: string, { signal: outer, maxBytes = 2 ** 25, memory }: FetchOptions = {}): Promise<FetchedFile> {
+    if (outer?.aborted) throw canceled(outer.reason);
     const parsed = parseUrl(url);
-    return this.#limited(parsed, options.signal, (signal) =>
-      this.#follow(parsed, { signal, maxBytes, memory: options.memory }),
-    );
-  }
-
-  /**
-   * Decodes the content of a data URI.
-   * @throws SconceError `file_too_large`, `file_invalid`
-   */
-  decode(url: string, maxBytes?: number): FetchedFile {
-    return decodeDataUrl(url, this.#mostOf(maxBytes));
-  }
-
-  #mostOf(maxBytes = this.#maxBytes): number {
-    return Math.min(this.#maxBytes, maxBytes);
+    return this.#limited(parsed, outer, (signal) => this.#follow(parsed, { signal, maxBytes, memory }));
   }
 
   /** Closes the idle connections. */
@@ -127,8 +104,8 @@ export class Fetcher implements Disposable {
       const response = await this.#request(url, fetching.signal);
       if (!redirectStatuses.has(response.status)) return readFile(url, response, fetching);
       await response.body?.cancel();
-      if (redirects === this.#maxRedirects) {
-        throw refused(`${urlLabel(first)} redirects more than ${this.#maxRedirects} times`);
+      if (redirects === MAX_REDIRECTS) {
+        throw refused(`${urlLabel(first)} redirects more than ${MAX_REDIRECTS} times`);
       }
       url = redirectTarget(url, response);
     }
@@ -136,7 +113,7 @@ export class Fetcher implements Disposable {
 
   async #request(url: URL, signal: AbortSignal): Promise<Response> {
     try {
-      return await this.#requests.send(url, { signal, headers: this.#headers });
+      return await this.#requests.send(url, { signal, headers });
     } catch (error) {
       throw unavailable(url, "could not be fetched", error);
     }

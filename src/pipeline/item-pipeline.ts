@@ -3,7 +3,7 @@
  * output, and the demo.
  */
 
-import { isDataUrl } from "../author/data-url.ts";
+import { decodeDataUrl, isDataUrl } from "../author/data-url.ts";
 import type { DemoContext, OpenedModel } from "../author/define.ts";
 import { filesOf, type ModelFile } from "../author/file.ts";
 import type { HookCaller } from "../author/hook-context.ts";
@@ -116,7 +116,7 @@ export class ItemPipeline {
   #fill(files: readonly ModelFile[], call: InputCall): void {
     for (const file of files) {
       file.belongsTo(this.#model, () => call.fileSignal ?? call.signal);
-      if (!file.isFilled) file.fill(this.#fetcher.decode(file.url ?? "", file.limits.maxBytes));
+      if (!file.isFilled) file.fill(decodeDataUrl(file.url ?? "", file.limits.maxBytes));
     }
   }
 

@@ -1,5 +1,4 @@
 /** Runs a model in this process, for the command line and for the tests of authors. */
-import { version } from "../../package.json";
 import type { ModelFacts, OpenedModel } from "../author/define.ts";
 import { type ErrorCode, SconceError } from "../base/errors.ts";
 import { openLocalEngine } from "../engine/remote/local-engine.ts";
@@ -49,8 +48,7 @@ export class LocalModel implements AsyncDisposable {
     await using opened = new AsyncDisposableStack();
     // Private addresses are allowed, because the user could fetch them without sconce too.
     const guard = new AddressGuard({ allowPrivate: true });
-    const limits = { timeoutMs: 30_000, maxBytes: Number.MAX_SAFE_INTEGER };
-    const fetcher = opened.use(new Fetcher({ guard, ...limits, userAgent: `sconce/${version}` }));
+    const fetcher = opened.use(new Fetcher({ guard, timeoutMs: 30_000 }));
     opened.defer(() => tearDown(model));
     const all = { ...noSettings, ...settings };
     const warm = await warmModel({ model, pathOf, example: undefined, settings: all, fetcher });

@@ -1,5 +1,5 @@
 /**
- * Runs inputs through the model for an author's `demo` function, a shadow model, the command line or a test. The inputs
+ * Runs inputs through the model for an author's `demo` function, the command line or a test. The inputs
  * share batches with inputs of clients. The outputs are the values that the model made, not JSON texts.
  */
 

@@ -1,5 +1,4 @@
 /** Computes limits from the options of `serve`, and creates the fetcher of files, for all processes of a server. */
-import { version } from "../../package.json";
 import type { OpenedModel } from "../author/define.ts";
 import { MAX_PADDED_BYTES } from "../engine/batching/item-queue.ts";
 import { memoryLimit } from "../machine/control-groups.ts";
@@ -11,8 +10,6 @@ export function fetcherFor(config: Pick<ServeConfig, "allowPrivateUrls" | "fetch
   return new Fetcher({
     guard: new AddressGuard({ allowPrivate: config.allowPrivateUrls }),
     timeoutMs: config.fetchTimeout * 1000,
-    maxBytes: Number.MAX_SAFE_INTEGER,
-    userAgent: `sconce/${version}`,
   });
 }
 
