@@ -1,7 +1,7 @@
 /** The raw loop, a baseline without a server: libtorch runs batches of ready tensors in a separate process. */
 import { join } from "node:path";
 import { z } from "../src/author/z.ts";
-import { keptMemory } from "../src/engine/libtorch-env.ts";
+import { keptMemory } from "../src/machine/libtorch/libtorch-env.ts";
 import { Child } from "./child.ts";
 import { type Network, type Output, outputSchema, python, storeEnv } from "./networks.ts";
 import { rounded } from "./report.ts";

@@ -42,7 +42,7 @@ const rooms: Readonly<Record<string, Room>> = {
       control-groups files/archive files/durable files/file-stamp files/location files/lock files/made-once
       files/temporary-folder libtorch/cache-folder libtorch/external-libtorch libtorch/find-addon libtorch/glibc
       libtorch/cpu-libtorch libtorch/library-cache libtorch/libtorch-build libtorch/linked-libraries
-      libtorch/native-location libtorch/pack network/address-guard network/bounded-body network/guarded-requests
+      libtorch/libtorch-env libtorch/native-location libtorch/pack network/address-guard network/bounded-body network/guarded-requests
       network/loopback network/name-resolver network/redirects processes/child processes/event-loop-lag processes/exit processes/link
       processes/program processes/program-name processes/run-folder processes/shared-counters
       processes/supervised processor-needs`,
@@ -60,7 +60,7 @@ const rooms: Readonly<Record<string, Room>> = {
   engine: {
     imports: "base author machine engine/batching engine/program engine/native",
     doors: `
-      batching/item-queue batching/latency-target device engine hook-fault item-check libtorch-env
+      batching/item-queue batching/latency-target device engine hook-fault item-check
       native/binding open-runners program/program-schema
       program/weights-file remote/engine-server
       remote/frame remote/local-engine remote/remote-engine rows runner warm-up`,

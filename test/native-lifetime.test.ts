@@ -1,8 +1,8 @@
 /** Memory and order of sessions: transferred buffers, concurrent sessions, disposed sessions, and released memory. */
 import { describe, expect, test } from "bun:test";
 import { float32, type Tensor } from "../src/author/tensor.ts";
-import { keptMemory } from "../src/engine/libtorch-env.ts";
 import { openSession, type SessionOptions } from "../src/engine/native/binding.ts";
+import { keptMemory } from "../src/machine/libtorch/libtorch-env.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { sessions } from "./helpers/sessions.ts";
 import { fixtures } from "./helpers/weights.ts";

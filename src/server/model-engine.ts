@@ -1,7 +1,7 @@
 /** Starts and stops the engine process of one model, in the supervisor. */
 import { rmSync } from "node:fs";
 import type { RestartCause } from "../base/labels.ts";
-import { libtorchEnv } from "../engine/libtorch-env.ts";
+import { libtorchEnv } from "../machine/libtorch/libtorch-env.ts";
 import type { RunFolder } from "../machine/processes/run-folder.ts";
 import { Supervised } from "../machine/processes/supervised.ts";
 import type { ModelSource } from "../package/model-source.ts";
