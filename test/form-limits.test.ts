@@ -1,7 +1,8 @@
 /** Malicious multipart forms are refused before they exhaust the server's memory or block its event loop. */
 import { expect, test } from "bun:test";
 import { z } from "../src/author/z.ts";
-import { inputsOfForm, partsOf } from "../src/http/form-body.ts";
+import { partsOf } from "../src/base/multipart.ts";
+import { inputsOfForm } from "../src/http/form-body.ts";
 import { expectedKinds } from "../src/pipeline/inputs/expected-kinds.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
 
