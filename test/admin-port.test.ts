@@ -4,7 +4,8 @@
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { appendFileSync } from "node:fs";
-import { makeKey } from "../src/http/access/key-file.ts";
+import { makeKey } from "../src/cli/commands/key.ts";
+import type { Permission } from "../src/http/access/key-file.ts";
 import { serveOptions } from "../src/server/config.ts";
 import { adminOf, clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
@@ -111,7 +112,7 @@ test("without --admin-port, the port has /metrics and no /reload", async () => {
 test("API keys need the permission admin for /reload, and metrics for /metrics", async () => {
   await using dir = await tempDir();
   const path = dir.join("keys.toml");
-  const add = (name: string, only: Parameters<typeof makeKey>[0]["only"]) => {
+  const add = (name: string, only: readonly Permission[]) => {
     const { secret, entry } = makeKey({ name, only });
     appendFileSync(path, `${entry}\n`);
     return { Authorization: `Bearer ${secret}` };

@@ -1,6 +1,6 @@
 /** The Host header of requests: which host names the server accepts. */
 import { expect, test } from "bun:test";
-import { makeKey } from "../src/http/access/key-file.ts";
+import { makeKey } from "../src/cli/commands/key.ts";
 import { serveOptions } from "../src/server/config.ts";
 import { hasBrowser, openBrowser } from "./helpers/browser.ts";
 import { fixture } from "./helpers/fixture.ts";

@@ -1,8 +1,9 @@
 /** API keys of a server: requests without a key, results that a key may read, permissions of a key, changes of the file of keys. */
 import { describe, expect, test } from "bun:test";
 import { appendFileSync, rmSync, writeFileSync } from "node:fs";
+import { makeKey, type NewKey } from "../src/cli/commands/key.ts";
 import { ApiKeys } from "../src/http/access/api-keys.ts";
-import { makeKey, type NewKey, parseKeys } from "../src/http/access/key-file.ts";
+import { parseKeys } from "../src/http/access/key-file.ts";
 import { cli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
-import { makeKey } from "../src/http/access/key-file.ts";
+import { makeKey } from "../src/cli/commands/key.ts";
 import { clientOf } from "./helpers/cli.ts";
 import type { Client, PredictionBody } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";

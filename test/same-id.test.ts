@@ -1,7 +1,7 @@
 /** Two clients with different API keys choose the same id. At each route, each client gets its own prediction only, also while both read. */
 import { describe, expect, test } from "bun:test";
 import { z } from "zod";
-import { makeKey } from "../src/http/access/key-file.ts";
+import { makeKey } from "../src/cli/commands/key.ts";
 import { clientOf } from "./helpers/cli.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";

@@ -1,6 +1,6 @@
 /** Several models in one server, together with API keys, queues, webhooks, MCP and lists of models. */
 import { expect, test } from "bun:test";
-import { makeKey } from "../../src/http/access/key-file.ts";
+import { makeKey } from "../../src/cli/commands/key.ts";
 import { clientOf } from "../helpers/cli.ts";
 import type { Client, PredictionBody } from "../helpers/client.ts";
 import { fixture } from "../helpers/fixture.ts";

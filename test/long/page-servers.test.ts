@@ -1,6 +1,6 @@
 /** The model's page in a browser, during long runs, with API keys, and with proxies before the server. */
 import { describe, expect, test } from "bun:test";
-import { makeKey } from "../../src/http/access/key-file.ts";
+import { makeKey } from "../../src/cli/commands/key.ts";
 import { hasBrowser } from "../helpers/browser.ts";
 import { fixture } from "../helpers/fixture.ts";
 import { hold } from "../helpers/hold.ts";

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { z } from "zod";
-import { makeKey } from "../../src/http/access/key-file.ts";
+import { makeKey } from "../../src/cli/commands/key.ts";
 import { makeCertificates } from "../helpers/certificates.ts";
 import { Client } from "../helpers/client.ts";
 import { debianTool } from "../helpers/debian-tools.ts";

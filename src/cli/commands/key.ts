@@ -2,7 +2,7 @@
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { log } from "../../base/log.ts";
 import { filePath, openOption } from "../../base/option.ts";
-import { keyName, makeKey, parseKeys } from "../../http/access/key-file.ts";
+import { hashOfSecret, keyName, type Permission, parseKeys } from "../../http/access/key-file.ts";
 import { command, usage } from "../command-line/command.ts";
 
 export const key = command({
@@ -53,4 +53,21 @@ function append(file: string, old: string, entry: string): void {
   const gap = old === "" || old.endsWith("\n\n") ? "" : old.endsWith("\n") ? "\n" : "\n\n";
   parseKeys(old + gap + entry, file);
   appendFileSync(file, gap + entry, { mode: 0o600 });
+}
+
+export interface NewKey {
+  readonly name: string;
+  readonly share?: number;
+  readonly only?: readonly Permission[];
+}
+
+/** Creates a random secret, and the key's entry for the file. */
+export function makeKey(key: NewKey): { readonly secret: string; readonly entry: string } {
+  // The prefix lets scanners of source code recognise leaked secrets.
+  const secret = `sconce_${crypto.getRandomValues(new Uint8Array(32)).toBase64({ alphabet: "base64url", omitPadding: true })}`;
+  const { name, ...more } = key;
+  const entry = { name, hash: `sha256:${hashOfSecret(secret)}`, ...more };
+  // JSON of texts, numbers and lists is TOML.
+  const lines = Object.entries(entry).map(([field, value]) => `${field} = ${JSON.stringify(value)}\n`);
+  return { secret, entry: `[[key]]\n${lines.join("")}` };
 }

@@ -1,4 +1,4 @@
-/** Reads and writes the file of API keys: a TOML table for each key, with the hash of its secret. */
+/** Reads the file of API keys: a TOML table for each key, with the hash of its secret. */
 import { z } from "zod";
 import { SconceError } from "../../base/errors.ts";
 
@@ -8,8 +8,6 @@ import { SconceError } from "../../base/errors.ts";
  */
 export const permissions = ["predictions", "read", "metrics", "admin"] as const;
 export type Permission = (typeof permissions)[number];
-
-const HASH_PREFIX = "sha256:";
 
 export const keyName = z
   .string()
@@ -28,25 +26,21 @@ const fields = {
     .min(1)
     .default([...permissions]),
 };
+/** SHA-256 of the secret in hexadecimal digits. A secret has 256 random bits, so its hash needs no salt and no slow function. */
 const hash = z
   .string()
-  .regex(/^sha256:[0-9a-f]{64}$/, "must be sha256: and 64 hex digits, as `sconce key new` prints it");
-const fileSchema = z.strictObject({
-  key: z.array(z.strictObject({ ...fields, hash }), "must be tables that begin with [[key]]").default([]),
-});
+  .regex(/^sha256:[0-9a-f]{64}$/, "must be sha256: and 64 hex digits, as `sconce key new` prints it")
+  .transform((text) => text.slice("sha256:".length));
+const keyEntry = z.strictObject({ ...fields, hash });
+const fileSchema = z.strictObject({ key: z.array(keyEntry, "must be tables that begin with [[key]]").default([]) });
 
-type KeyFields = z.output<z.ZodObject<typeof fields>>;
-
-export interface KeyEntry extends KeyFields {
-  /** SHA-256 of the secret in hexadecimal digits. A secret has 256 random bits, so its hash needs no salt and no slow function. */
-  readonly hash: string;
-}
+export type KeyEntry = Readonly<z.output<typeof keyEntry>>;
 
 /** Parses the key file. @throws SconceError `usage` that names each wrong field */
 export function parseKeys(text: string, path: string): readonly KeyEntry[] {
   const file = fileSchema.safeParse(parsed(text, path));
   if (!file.success) throw new SconceError("usage", `${path} has no valid API keys:\n${z.prettifyError(file.error)}`);
-  const entries = file.data.key.map(({ hash, ...key }) => ({ ...key, hash: hash.slice(HASH_PREFIX.length) }));
+  const entries = file.data.key;
   const hashes = new Set(entries.map(({ hash }) => hash));
   if (hashes.size < entries.length) throw new SconceError("usage", `${path} has two keys with the same hash`);
   return entries;
@@ -58,23 +52,6 @@ function parsed(text: string, path: string): unknown {
   } catch (error) {
     throw new SconceError("usage", `${path} is not TOML: ${error instanceof Error ? error.message : error}`);
   }
-}
-
-/** A new key: at least its name. */
-export type NewKey = Pick<KeyFields, "name"> & {
-  readonly [field in keyof KeyFields]?: Readonly<KeyFields[field]> | undefined;
-};
-
-/** Creates a random secret, and the key's entry for the file. */
-export function makeKey(key: NewKey): { readonly secret: string; readonly entry: string } {
-  // The prefix lets scanners of source code recognise leaked secrets.
-  const secret = `sconce_${crypto.getRandomValues(new Uint8Array(32)).toBase64({ alphabet: "base64url", omitPadding: true })}`;
-  const { name, ...more } = key;
-  const entry = { name, hash: `${HASH_PREFIX}${hashOfSecret(secret)}`, ...more };
-  // JSON of texts, numbers and lists is TOML.
-  const given = Object.entries(entry).filter(([, value]) => value !== undefined);
-  const lines = given.map(([field, value]) => `${field} = ${JSON.stringify(value)}\n`);
-  return { secret, entry: `[[key]]\n${lines.join("")}` };
 }
 
 export function hashOfSecret(secret: string): string {
