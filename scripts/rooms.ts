@@ -39,11 +39,12 @@ const rooms: Readonly<Record<string, Room>> = {
   machine: {
     imports: "base .",
     doors: `
-      control-groups files/archive files/durable files/file-stamp files/location files/lock files/made-once
+      control-groups file-descriptors files/archive files/durable files/file-stamp files/location files/lock files/made-once
       files/temporary-folder libtorch/cache-folder libtorch/external-libtorch libtorch/find-addon libtorch/glibc
       libtorch/cpu-libtorch libtorch/library-cache libtorch/libtorch-build libtorch/linked-libraries
-      libtorch/libtorch-env libtorch/native-location libtorch/pack network/address-guard network/bounded-body network/guarded-requests
-      network/loopback network/name-resolver network/redirects processes/child processes/event-loop-lag processes/exit processes/link
+      libtorch/libtorch-env libtorch/native-location libtorch/pack network/address-guard network/bounded-body
+      network/guarded-requests network/host-name network/name-resolver network/redirects processes/child
+      processes/event-loop-lag processes/exit processes/link
       processes/program processes/program-name processes/run-folder processes/shared-counters
       processes/supervised processor-needs`,
     maxLines: 2800,

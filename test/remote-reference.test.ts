@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { isLoopback } from "../src/machine/network/loopback.ts";
+import { isLoopback } from "../src/machine/network/host-name.ts";
 import { formatRemote, parseRemoteReference } from "../src/package/registry/remote-reference.ts";
 import { failure } from "./helpers/failure.ts";
 

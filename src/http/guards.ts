@@ -1,7 +1,5 @@
 /** The guards of a front: checks that refuse a request before the router sees it. */
-import { isIP } from "node:net";
-import { hostname } from "node:os";
-import { isLoopback } from "../machine/network/loopback.ts";
+import { isAddress, isHostName, isLoopback, isPrivateName } from "../machine/network/host-name.ts";
 import type { Permission } from "./access/key-file.ts";
 import { changesServer, INDEX, isAdminPath } from "./admin.ts";
 import type { HttpOptions } from "./options.ts";
@@ -49,6 +47,7 @@ function hostGuard(
     const header = request.headers.get("host") ?? "";
     if (header !== last.header) {
       const name = nameOf(header);
+      // Only valid names need the check: browsers send no others.
       last = { header, name, isHarmless: !isHostName(name) || isAddress(name) || isLoopback(name) };
     }
     const { name, isHarmless } = last;
@@ -80,21 +79,6 @@ function nameOf(header: string): string {
   return header.replace(/:\d*$/, "").replace(/\.$/, "").toLowerCase();
 }
 
-/** Whether the text is a valid host name. Only valid names need the check: browsers send no others. */
-function isHostName(name: string): boolean {
-  return /^[a-z0-9._-]+$/.test(name) || (name !== "" && URL.canParse(`http://${name}/`));
-}
-
-/**
- * Whether the public DNS cannot have the name: it has no dot, is reserved, or is the name of this machine. Appendix G of RFC 6762 lists most
- * suffixes.
- */
-function isPrivateName(name: string): boolean {
-  return !name.includes(".") || privateSuffix.test(name) || name === hostname().toLowerCase();
-}
-
-const privateSuffix = /\.(?:local|internal|test|home\.arpa|intranet|private|corp|home|lan|localdomain)$/;
-
 /**
  * Whether a browser sent the request over plain HTTP, from a page of the same origin. Browsers send `Accept-Language`, `Origin` with POST, and over
  * plain HTTP no `Sec-Fetch-Mode`. No script of a page can change these headers. Over HTTPS, the browser has checked a certificate for the host name.
@@ -103,10 +87,6 @@ function isPlainBrowser({ headers, url }: Request): boolean {
   const origin = headers.get("origin");
   const isSameOrigin = origin === null ? headers.has("accept-language") : hostOf(origin) === headers.get("host");
   return isSameOrigin && !headers.has("sec-fetch-mode") && !url.startsWith("https:");
-}
-
-function isAddress(name: string): boolean {
-  return isIP(name.replace(/^\[(.*)\]$/, "$1")) !== 0;
 }
 
 const safeMethods = new Set(["GET", "HEAD", "OPTIONS"]);

@@ -1,7 +1,7 @@
 /** Listens on a port. Limits the number of connections. */
-import { closeSync, openSync, readFileSync } from "node:fs";
 import { codeOf, messageOf, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
+import { descriptorLimit, lowestFreeDescriptor } from "../machine/file-descriptors.ts";
 import type { PortOptions, TlsPaths } from "./options.ts";
 import type { Peer } from "./request.ts";
 import { tlsOf } from "./tls-files.ts";
@@ -80,7 +80,7 @@ export class Listener {
   }
 
   #limitConnections(): void {
-    const isFull = lowestFree() >= this.#maxDescriptor;
+    const isFull = lowestFreeDescriptor() >= this.#maxDescriptor;
     const isOpen = this.#server !== undefined;
     if (isFull && isOpen) {
       void this.#close();
@@ -161,25 +161,4 @@ export function freePort(options: ListenOptions): number {
 /** The URL of a host and port, in the format of Bun's `server.url`. */
 export function localUrl(host: string, port: number, hasTls = false): URL {
   return new URL(`${hasTls ? "https" : "http"}://${host.includes(":") ? `[${host}]` : host}:${port}`);
-}
-
-/** The limit of open file descriptors (`ulimit -n`); Infinity on systems without /proc. */
-export function descriptorLimit(): number {
-  try {
-    const [, limit] = /^Max open files +(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8")) ?? [];
-    return limit === undefined ? Infinity : Number(limit);
-  } catch {
-    return Infinity;
-  }
-}
-
-/** The lowest free file descriptor: an estimate of the number of open descriptors. Infinity if none is free. */
-function lowestFree(): number {
-  try {
-    const descriptor = openSync("/dev/null", "r");
-    closeSync(descriptor);
-    return descriptor;
-  } catch {
-    return Infinity;
-  }
 }

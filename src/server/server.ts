@@ -7,7 +7,7 @@ import { log } from "../base/log.ts";
 import type { Reload } from "../http/admin.ts";
 import { freePort } from "../http/listener.ts";
 import { availableCores, freeMemory } from "../machine/control-groups.ts";
-import { isLoopback } from "../machine/network/loopback.ts";
+import { isLoopback } from "../machine/network/host-name.ts";
 import { makeRunFolder } from "../machine/processes/run-folder.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import { storePath } from "../predictions/open-store.ts";

@@ -2,7 +2,7 @@
 import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
 import { Progress } from "../../base/progress.ts";
-import { isLoopback } from "../../machine/network/loopback.ts";
+import { isLoopback } from "../../machine/network/host-name.ts";
 import { push as pushModel } from "../../package/registry/push.ts";
 import { Registry } from "../../package/registry/registry.ts";
 import { formatRemote, parseRemoteReference } from "../../package/registry/remote-reference.ts";

@@ -1,6 +1,6 @@
 /** Requests to a registry and their answers. An exchange without traffic ends after a time. */
 import { version } from "../../../package.json";
-import { isLoopback } from "../../machine/network/loopback.ts";
+import { isLoopback } from "../../machine/network/host-name.ts";
 import { type RegistryFault, readFault } from "./fault.ts";
 
 /** Calls `fetch` without following redirects, decompressing bodies or limiting the duration. */

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { codeOf, messageOf, oneLine, SconceError } from "../../base/errors.ts";
 import { boundedJson, chunksOf } from "../../machine/network/bounded-body.ts";
-import { isLoopback } from "../../machine/network/loopback.ts";
+import { isLoopback } from "../../machine/network/host-name.ts";
 
 const errorsSchema = z.looseObject({
   errors: z.array(z.looseObject({ code: z.string().optional(), message: z.string().optional() })).min(1),

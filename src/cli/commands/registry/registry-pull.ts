@@ -3,7 +3,7 @@ import { formatBytes } from "../../../base/bytes.ts";
 import { messageOf, SconceError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import { Progress } from "../../../base/progress.ts";
-import { isLoopback } from "../../../machine/network/loopback.ts";
+import { isLoopback } from "../../../machine/network/host-name.ts";
 import { type PullResult, pull } from "../../../package/registry/pull.ts";
 import { Registry } from "../../../package/registry/registry.ts";
 import {
