@@ -148,8 +148,7 @@ describe("--api without page and docs", () => {
     const root = await bare.client.fetch("/", { headers: html, redirect: "manual" });
     expect(await root.json()).toMatchObject({ name: "lab" });
     expect(await bare.client.predict([{ x: 1 }])).toMatchObject({ status: "success" });
-    const demo = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify([{ x: 1 }]) };
-    expect((await bare.client.fetch("/demo", demo)).status).toBe(200);
+    expect((await bare.client.demos.post([{ x: 1 }])).status).toBe(200);
     expect(await (await bare.client.fetch("/nothing")).text()).not.toContain("/docs");
   });
 

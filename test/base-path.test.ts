@@ -17,8 +17,7 @@ test("the OpenAPI document names the prefix as its server", async () => {
 });
 
 test.each(["", basePath])("a request to %p/predictions gets a Location that a client can read", async (prefix) => {
-  const headers = { "Content-Type": "application/json", Prefer: "wait" };
-  const created = await server.client.fetch(`${prefix}/predictions`, { method: "POST", headers, body: '[{"x": 1}]' });
+  const created = await server.client.at(`${prefix}/predictions`).post([{ x: 1 }], { Prefer: "wait" });
   const location = created.headers.get("location") ?? "";
   expect(location).toStartWith(`${basePath}/predictions/`);
   expect(await (await server.client.fetch(location)).json()).toMatchObject({ status: "success", outputs: [{ y: 3 }] });

@@ -18,11 +18,7 @@ const server = new SharedServer(["lab"], "lab", { maxBodyBytes: 2 ** 20 });
 
 describe.each(encodings)("a body in %s", (encoding, encode) => {
   const send = (body: Uint8Array<ArrayBuffer>) =>
-    server.client.fetch("/predictions", {
-      method: "POST",
-      headers: { "Content-Type": "application/json", "Content-Encoding": encoding, Prefer: "wait" },
-      body,
-    });
+    server.client.post(body, { "Content-Encoding": encoding, Prefer: "wait" });
 
   test.each([1, 400_000])("is decompressed (its text has %d characters)", async (length) => {
     const text = JSON.stringify([{ x: 1, note: { text: "n".repeat(length) } }]);

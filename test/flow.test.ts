@@ -58,15 +58,10 @@ test("the number of concurrent fetches is limited across all predictions", async
 test("canceling a demo before it awaits its predictions leaves the server running", async () => {
   await using server = await store.serve("stage");
   await using gate = hold();
-  const headers = { "Content-Type": "application/json" };
-  const response = await server.client.fetch("/demo", {
-    method: "POST",
-    headers,
-    body: JSON.stringify([{ x: 1, fail: "late", before: gate.url("a") }]),
-  });
-  const { demo_id: id } = (await response.json()) as { demo_id: string };
+  const { demos } = server.client;
+  const { prediction_id: id } = await demos.create([{ x: 1, fail: "late", before: gate.url("a") }]);
   await gate.arrived("a");
-  await server.client.fetch(`/demo/${id}/cancel`, { method: "POST" });
+  await demos.cancel(id);
   gate.release("a");
   expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
 });
@@ -74,14 +69,10 @@ test("canceling a demo before it awaits its predictions leaves the server runnin
 test("a demo that has ended sends no more inputs to the model", async () => {
   await using server = await store.serve("stage");
   await using gate = hold();
-  const response = await server.client.fetch("/demo", {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(Array.from({ length: 3 }, (_, x) => ({ x, before: gate.url("a") }))),
-  });
-  const { demo_id: id } = (await response.json()) as { demo_id: string };
+  const { demos } = server.client;
+  const { prediction_id: id } = await demos.create(Array.from({ length: 3 }, (_, x) => ({ x, before: gate.url("a") })));
   await gate.arrived("a");
-  await server.client.fetch(`/demo/${id}/cancel`, { method: "POST" });
+  await demos.cancel(id);
   gate.release("a");
   expect((await server.client.predict([{ x: 4 }])).status).toBe("success");
   expect(await server.client.metric("sconce_batch_size_sum")).toBe(1);

@@ -70,7 +70,6 @@ const server = fixture(async () => {
 const client = fixture(() => clientOf(server));
 
 const places = ["preprocess", "predict", "postprocess"] as const;
-const json = (body: unknown) => ({ method: "POST", body: JSON.stringify(body) });
 
 test.each(places)(
   "an error of %s: clients read only that the model failed; the log has text, place and stack",
@@ -121,17 +120,15 @@ test.each([...places, "encode", "demo", "schema"])("an error of %s shows no path
   const answers: unknown[] = [];
   const read = async (response: Response) => answers.push(await response.text());
   const inputs = [{ text }];
-  const headers = { "Content-Type": "application/json", Prefer: "wait", "Webhook-URL": to.url() };
-  await read(await client.fetch("/predictions", { ...json(inputs), headers }));
+  await read(await client.post(inputs, { Prefer: "wait", "Webhook-URL": to.url() }));
   if (text !== "schema" && text !== "demo") answers.push(...(await to.until(1)));
-  const forEvents = { "Content-Type": "application/json", Accept: "text/event-stream" };
-  const events = await client.fetch("/predictions", { ...json(inputs), headers: forEvents });
+  const events = await client.post(inputs, { Accept: "text/event-stream" });
   if (events.ok) for await (const event of eventsOf(events)) answers.push(event);
   else await read(events);
-  await read(await client.fetch("/demo", { ...json(inputs), headers: { ...headers, "Webhook-URL": to.url("/demo") } }));
+  await read(await client.demos.post(inputs, { Prefer: "wait", "Webhook-URL": to.url("/demo") }));
   const bytes = { name: "text", datatype: "BYTES", shape: [1], data: [text] };
-  await read(await client.fetch("/v2/models/leaky/infer", json({ inputs: [bytes] })));
-  await read(await client.fetch("/v1/embeddings", json({ model: "leaky", input: text })));
+  await read(await client.at("/v2/models/leaky/infer").post({ inputs: [bytes] }));
+  await read(await client.at("/v1/embeddings").post({ model: "leaky", input: text }));
   await using connection = await mcpClient(client.url, "modern");
   answers.push(await connection.client.callTool({ name: "leaky", arguments: { text } }));
   const all = JSON.stringify(answers);

@@ -3,9 +3,7 @@
  * `teardown`.
  */
 import { beforeAll, expect, test } from "bun:test";
-import { z } from "zod";
 import { clientOf, type RunningCli } from "./helpers/cli.ts";
-import { Client } from "./helpers/client.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
@@ -73,12 +71,7 @@ test("hooks get the state of setup, and parameters with their defaults; teardown
   const client = await clientOf(server);
   const { outputs } = await client.predict([{ x: 3 }]);
   expect(outputs).toEqual([{ seen: { y: 12, steps: 2, ...seen(2) } }]);
-  const demo = await client.fetch("/demo", {
-    method: "POST",
-    body: '[{"x":1}]',
-    headers: { "Content-Type": "application/json", Prefer: "wait" },
-  });
-  expect(await demo.json()).toMatchObject({ demo_outputs: [seen(2)] });
+  expect(await client.demos.predict([{ x: 1 }])).toMatchObject({ demo_outputs: [seen(2)] });
   server.kill("SIGTERM");
   expect(await server.line("teardown of")).toBe("teardown of alpha beta");
   expect(await server.exited).toBe(0);
@@ -93,14 +86,8 @@ test("--param sets parameters of all hooks", async () => {
 test("log lines have the ids of the request and the prediction; the signal aborts when the prediction is canceled", async () => {
   await using gate = hold();
   await using server = serve("--log-format", "json");
-  const url = /http:\/\/[\d.]+:\d+/.exec(await server.line("Listening on"))?.[0] ?? "";
-  const client = new Client(new URL(url));
-  const response = await client.fetch("/predictions", {
-    method: "POST",
-    body: '[{"x":1}]',
-    headers: { "Content-Type": "application/json", Prefer: "wait", "X-Request-Id": "mine" },
-  });
-  const { prediction_id: id } = z.object({ prediction_id: z.string() }).parse(await response.json());
+  const client = await clientOf(server);
+  const { prediction_id: id } = await client.predict([{ x: 1 }], { "X-Request-Id": "mine" });
   for (const logged of ["preparing 1 alpha beta", "{ input: { x: 1 } }"]) {
     const message = `prediction ${id}, input 0: ${logged}`;
     const line = JSON.parse(await server.line(message));

@@ -72,9 +72,7 @@ describe("bodies in transit", () => {
     expect(await server.client.metric("sconce_memory_limit_bytes")).toBe(3 * large.length);
     const detail = `a body may have at most ${large.length} bytes (--max-memory)`;
     for (const body of [`${large} `, new Blob([large, " "]).stream()]) {
-      const headers = { "Content-Type": "application/json" };
-      const response = await server.client.fetch("/predictions", { method: "POST", headers, body });
-      expect(await problemOf(response)).toMatchObject({ status: 413, detail });
+      expect(await server.client.refused(body)).toMatchObject({ status: 413, detail });
     }
   });
 });
@@ -122,19 +120,15 @@ describe("fetched files", () => {
     await using server = await store.serve("picture", { ...config, maxMemory: 600_000 });
     await using files = await pictures();
     const demo = (count: number) =>
-      server.client.fetch("/demo", {
-        method: "POST",
-        headers: { "Content-Type": "application/json", Prefer: "wait" },
-        body: JSON.stringify(Array.from({ length: count }, () => ({ image: `http://127.0.0.1:${files.port}/` }))),
-      });
-    expect(await (await demo(3)).json()).toMatchObject({
+      server.client.demos.predict(Array(count).fill({ image: `http://127.0.0.1:${files.port}/` }));
+    expect(await demo(3)).toMatchObject({
       status: "failed",
       error_message: expect.stringContaining(
         "needed together have at least 180000 bytes; this server has room for 150000 (--max-memory)",
       ),
     });
     files.release();
-    expect(await (await demo(2)).json()).toMatchObject({ status: "success" });
+    expect(await demo(2)).toMatchObject({ status: "success" });
     expect(await held(server, "files")).toBe(0);
   });
 

@@ -39,8 +39,6 @@ const setup = `async () => {
   if (SETUP_URL !== undefined) await fetch(SETUP_URL);
 }`;
 
-const json = { "Content-Type": "application/json" };
-
 async function statesOf(client: Client): Promise<Record<string, string>> {
   const { models } = (await (await client.fetch("/models")).json()) as { models: { name: string; state: string }[] };
   return Object.fromEntries(models.map(({ name, state }) => [name, state]));
@@ -59,11 +57,7 @@ describe("--keep-alive", () => {
     for (const path of ["", "/openapi.json", "/health/ready", "/predictions/none"])
       await client.fetch(`/models/ten${path}`);
     expect(await inRole(server.pid, "engine")).toEqual([]);
-    const events = client.fetch("/models/ten/predictions", {
-      method: "POST",
-      headers: { ...json, Accept: "text/event-stream" },
-      body: '[{"x": 1}]',
-    });
+    const events = client.at("/models/ten/predictions").post([{ x: 1 }], { Accept: "text/event-stream" });
     const outputs = await Promise.all(Array.from({ length: 20 }, (_, x) => client.predictAt("/models/ten", [{ x }])));
     expect(outputs.map((body) => body.outputs)).toEqual(
       Array.from({ length: 20 }, (_, x) => [{ y: 10 * (2 * x + 1) }]),
@@ -152,7 +146,7 @@ test("a load that fails is reported to the predictions that waited, and later on
   const client = await clientOf(server);
   const waited = await client.predictAt("/models/ten", [{ x: 1 }]);
   expect(waited).toMatchObject({ status: "failed", error_message: expect.stringContaining("could not be loaded") });
-  const refused = await client.fetch("/models/ten/predictions", { method: "POST", headers: json, body: '[{"x": 1}]' });
+  const refused = await client.at("/models/ten/predictions").post([{ x: 1 }]);
   expect(refused.status).toBe(503);
   expect(refused.headers.get("retry-after")).toBe("10");
   expect(await statesOf(client)).toEqual({ lab: "unloaded", ten: "failed" });
@@ -195,11 +189,10 @@ test("a model that the HTTP process cannot open leaves its place to other models
 test("two HTTP processes share the engine process of a model, and both leave it before it is unloaded", async () => {
   await using server = serve("lab", "ten", "--fronts", "2", "--keep-alive", "0.2");
   const client = await clientOf(server);
-  const close = { ...json, Prefer: "wait", Connection: "close" };
-  const post = (x: number) =>
-    client.fetch("/models/ten/predictions", { method: "POST", headers: close, body: JSON.stringify([{ x }]) });
-  const answers = await Promise.all(Array.from({ length: 16 }, (_, x) => post(x)));
-  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+  const answers = await Promise.all(
+    Array.from({ length: 16 }, (_, x) => client.predictAt("/models/ten", [{ x }], { Connection: "close" })),
+  );
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set(["success"]));
   expect(await inRole(server.pid, "engine")).toHaveLength(1);
   await until(async () => (await inRole(server.pid, "engine")).length === 0);
 });

@@ -37,7 +37,7 @@ test("answers, headers and events of every kind of prediction name the build", a
     client.fetch(path),
     client.fetch(`${path}/cancel`, { method: "POST" }),
     client.put(crypto.randomUUID(), [{ x: 1 }]),
-    client.fetch("/demo", { method: "POST", headers: { ...json, ...wait }, body: '[{"x":1}]' }),
+    client.demos.post([{ x: 1 }], wait),
   ]);
   for (const answer of answers) {
     if (answer instanceof Response) {
@@ -58,8 +58,7 @@ test("answers of the Open Inference Protocol name the build in a header", async 
     { name: "x", datatype: "FP64", shape: [1, 1], data: [1] },
     { name: "steps", datatype: "INT64", shape: [1, 1], data: [0] },
   ];
-  const body = JSON.stringify({ inputs });
-  const answer = await server.client.fetch("/v2/models/lab/infer", { method: "POST", headers: json, body });
+  const answer = await server.client.at("/v2/models/lab/infer").post({ inputs });
   expect({ status: answer.status, model: answer.headers.get("x-model") }).toEqual({ status: 200, model: name });
 });
 
@@ -108,5 +107,3 @@ describe("a store on disk", () => {
     await next.close();
   });
 });
-
-const json = { "Content-Type": "application/json" };

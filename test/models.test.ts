@@ -23,10 +23,8 @@ const store = fixture(async () => {
   );
 });
 
-const json = { "Content-Type": "application/json" };
-
-async function jsonAt(client: Client, path: string, init: RequestInit = {}): Promise<unknown> {
-  return (await client.fetch(path, init)).json();
+async function jsonAt(client: Client, path: string, body?: object): Promise<unknown> {
+  return (await (body === undefined ? client.fetch(path) : client.at(path).post(body))).json();
 }
 
 describe("a server with three models", () => {
@@ -101,8 +99,7 @@ describe("a server with three models", () => {
     }
     const document = await jsonAt(client, "/models/team/ten/openapi.json");
     expect(document).toMatchObject({ servers: [{ url: "/models/team/ten" }] });
-    const headers = { ...json, Accept: "text/event-stream" };
-    const events = await client.fetch("/models/team/ten/predictions", { method: "POST", headers, body: '[{"x": 3}]' });
+    const events = await client.at("/models/team/ten/predictions").post([{ x: 3 }], { Accept: "text/event-stream" });
     const location = events.headers.get("location") ?? "";
     expect(location).toStartWith("/models/team/ten/predictions/");
     let last: unknown;
@@ -171,10 +168,8 @@ describe("a server with three models", () => {
   });
 
   test("answers the protocol v2 for each model at the root", async () => {
-    const infer = (name: string, inputs: readonly unknown[]) =>
-      jsonAt(client, `/v2/models/${name}/infer`, { method: "POST", headers: json, body: JSON.stringify({ inputs }) });
     const x = { name: "x", datatype: "FP64", shape: [1, 1], data: [4] };
-    expect(await infer("team/ten", [x])).toMatchObject({
+    expect(await jsonAt(client, "/v2/models/team/ten/infer", { inputs: [x] })).toMatchObject({
       model_name: "team/ten",
       outputs: [{ name: "y", data: [90] }],
     });
@@ -183,7 +178,7 @@ describe("a server with three models", () => {
     const missing = await client.fetch("/v2/models/none/ready");
     expect(missing.status).toBe(404);
     expect(await missing.json()).toEqual({ error: expect.any(String) });
-    const index = await jsonAt(client, "/v2/repository/index", { method: "POST" });
+    const index = await jsonAt(client, "/v2/repository/index", {});
     expect(index).toMatchObject([
       { name: "lab", state: "READY" },
       { name: "team/ten", state: "READY" },
@@ -199,8 +194,7 @@ describe("a server with three models", () => {
   });
 
   test("answers OpenAI's clients for the model that the body names", async () => {
-    const embed = (model: string | undefined) =>
-      client.fetch("/v1/embeddings", { method: "POST", headers: json, body: JSON.stringify({ model, input: "ab" }) });
+    const embed = (model: string | undefined) => client.at("/v1/embeddings").post({ model, input: "ab" });
     const answer = await embed("texts");
     expect(answer.status).toBe(200);
     expect(await answer.json()).toMatchObject({ model: "texts", data: [{ embedding: expect.any(Array) }] });
@@ -211,7 +205,7 @@ describe("a server with three models", () => {
     expect(await (await embed(undefined)).text()).toContain("the model lab cannot answer this");
     expect(await (await embed("none")).text()).toContain('this server has \\"lab\\", \\"team/ten\\", \\"texts\\"');
     const rank = { model: "texts", query: "a", documents: ["b", "a"] };
-    const ranked = await jsonAt(client, "/v1/rerank", { method: "POST", headers: json, body: JSON.stringify(rank) });
+    const ranked = await jsonAt(client, "/v1/rerank", rank);
     expect(ranked).toMatchObject({ model: "texts", results: [{ index: 1 }, { index: 0 }] });
   });
 
@@ -255,7 +249,7 @@ test("a broken model is reported by name, and the other models are served", asyn
   expect((await client.fetch("/health/ready")).status).toBe(200);
   expect(await server.line("The model broken:latest@")).toContain("no such tokenizer");
   expect((await client.predictAt("/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
-  const refused = await client.fetch("/models/broken/predictions", { method: "POST", headers: json, body: "[]" });
+  const refused = await client.at("/models/broken/predictions").post([]);
   expect(refused.status).toBe(503);
   // Only the log has the message of the model's code.
   expect(await refused.text()).toContain("the model cannot be served: the model failed in setup");
@@ -269,8 +263,7 @@ test("a broken model is reported by name, and the other models are served", asyn
   // Requests to the root may name the models that work.
   expect(await jsonAt(client, "/v1/models")).toMatchObject({ data: [{ id: "lab" }, { id: "texts" }] });
   const embed = async (model: string | undefined) => {
-    const body = JSON.stringify({ model, input: "ab" });
-    const answer = await client.fetch("/v1/embeddings", { method: "POST", headers: json, body });
+    const answer = await client.at("/v1/embeddings").post({ model, input: "ab" });
     return [answer.status, (await answer.json()) as object] as const;
   };
   expect(await embed("texts")).toMatchObject([200, { model: "texts" }]);
@@ -280,7 +273,7 @@ test("a broken model is reported by name, and the other models are served", asyn
       { error: { message: expect.stringContaining("cannot be served") } },
     ]);
   expect((await client.fetch("/v1/models/broken")).status).toBe(503);
-  expect((await client.fetch("/predictions", { method: "POST", headers: json, body: "[]" })).status).toBe(503);
+  expect((await client.post([])).status).toBe(503);
   server.kill("SIGTERM");
   expect(await server.exited).toBe(0);
 });
@@ -293,7 +286,7 @@ test("a model whose store is damaged is reported by name, and the others are ser
   expect(await server.line("The model lab:latest@")).toContain(stores.join("lab.sqlite"));
   const reason = "its predictions cannot be read";
   expect(await jsonAt(client, "/models")).toMatchObject({ models: [{ state: "failed", reason }, { state: "ready" }] });
-  const refused = await client.fetch("/models/lab/predictions", { method: "POST", headers: json, body: "[]" });
+  const refused = await client.at("/models/lab/predictions").post([]);
   expect([refused.status, await refused.text()]).toEqual([503, expect.stringContaining(reason)]);
   expect((await client.predictAt("/models/texts", [{ text: "a" }])).status).toBe("success");
   expect(await inRole(server.pid, "engine")).toHaveLength(1);

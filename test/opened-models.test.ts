@@ -1,6 +1,5 @@
 /** Each opened model has its own parameters, state and variables, also if several come from one build. */
 import { beforeAll, expect, test } from "bun:test";
-import { z } from "zod";
 import { openModel } from "../src/testing.ts";
 import { clientOf } from "./helpers/cli.ts";
 import { fixture } from "./helpers/fixture.ts";
@@ -44,14 +43,7 @@ param = ["factor=9", "word=strict"]
   );
   await using server = store.start(["--models", file, "--device", "cpu"]);
   const client = await clientOf(server);
-  const outputOf = async (name: string) => {
-    const answer = await client.fetch(`/models/${name}/predictions`, {
-      method: "POST",
-      headers: { "Content-Type": "application/json", Prefer: "wait" },
-      body: '[{"x":1}]',
-    });
-    return z.object({ outputs: z.json() }).parse(await answer.json()).outputs;
-  };
+  const outputOf = async (name: string) => (await client.predictAt(`/models/${name}`, [{ x: 1 }])).outputs;
   expect(await outputOf("mild")).toEqual([{ y: 5, state: "mild", variable: "mild" }]);
   expect(await outputOf("strict")).toEqual([{ y: 19, state: "strict", variable: "strict" }]);
   server.kill("SIGTERM");

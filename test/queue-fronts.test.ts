@@ -51,14 +51,11 @@ describe.skipIf(!hasRedis)(`fronts (with redis-server${hasRedis ? "" : ": not he
     const config = { queue: redis.url, queueName: "stops" };
     await using front = await store.serve("stage", { ...config, role: "front" });
     await using gate = hold();
-    const inputs = [{ x: 1, say: "aloha", before: gate.url("a") }];
-    const post = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(inputs) };
-    const { demo_id: id } = (await (await front.client.fetch("/demo", post)).json()) as { demo_id: string };
-    const state = async (headers = {}) =>
-      (await (await front.client.fetch(`/demo/${id}`, { headers })).json()) as Record<string, unknown>;
+    const { demos } = front.client;
+    const { prediction_id: id } = await demos.create([{ x: 1, say: "aloha", before: gate.url("a") }]);
     for (let stops = 0; stops < 2; stops++) {
       await using worker = await store.serve("stage", { ...config, role: "worker", drainTimeout: 0 });
-      await until(async () => `${(await state()).logs}`.includes("aloha"));
+      await until(async () => (await demos.read(id)).logs?.includes("aloha") === true);
       await worker.stop();
     }
     // This worker dies while it has the prediction, because it neither renews its lease nor leaves.
@@ -66,7 +63,7 @@ describe.skipIf(!hasRedis)(`fronts (with redis-server${hasRedis ? "" : ": not he
     expect(await died.take(1)).toHaveLength(1);
     await using _next = await store.serve("stage", { ...config, role: "worker", queueLease: 1 });
     gate.release("a");
-    expect(await state({ Prefer: "wait" })).toMatchObject({ status: "success" });
+    expect(await demos.end(id)).toMatchObject({ status: "success" });
   }, 60_000);
 });
 

@@ -5,7 +5,7 @@ import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
 import { until } from "./helpers/running.ts";
-import { storeWith, type TestServer } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 
 describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   /** `front` answers clients and runs no predictions; `both` answers clients and runs predictions. */
@@ -31,21 +31,16 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
 
   test("create one prediction for one id, on whichever replica it is sent", async () => {
     const id = crypto.randomUUID();
-    const put = ({ client }: TestServer, x: number, note?: object) =>
-      client.fetch(`/predictions/${id}`, {
-        method: "PUT",
-        headers: { "Content-Type": "application/json", Prefer: "wait" },
-        body: JSON.stringify([{ x, note }]),
-      });
     const items = () => both.client.metric('sconce_predictions_total{status="success"}');
     const before = await items();
-    const answers = await Promise.all(Array.from({ length: 20 }, (_, i) => put(i % 2 ? front : both, 1)));
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => (i % 2 ? front : both).client.put(id, [{ x: 1 }])),
+    );
     expect(await items()).toBe(before + 1);
-    const bodies = new Set(await Promise.all(answers.map((answer) => answer.text())));
-    expect(bodies.size).toBe(1);
-    expect(JSON.parse([...bodies][0] ?? "")).toMatchObject({ prediction_id: id, status: "success" });
+    expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
+    expect(answers[0]).toMatchObject({ prediction_id: id, status: "success" });
     // This body is so large that Redis stores it beside the prediction's record.
-    expect((await put(front, 1, { text: "n".repeat(100_000) })).status).toBe(422);
+    await expect(front.client.put(id, [{ x: 1, note: { text: "n".repeat(100_000) } }])).rejects.toThrow(/^422/);
   });
 
   test("show running predictions of other replicas, and wait for their end", async () => {
@@ -125,11 +120,8 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await using demoFront = await store.serve("stage", { queue: redis.url, role: "front" });
     await using worker = await store.serve("stage", { queue: redis.url, role: "worker" });
     await using gate = hold();
-    const inputs = [{ x: 1, say: "aloha", before: gate.url("a") }];
-    const post = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(inputs) };
-    const { demo_id: id } = (await (await demoFront.client.fetch("/demo", post)).json()) as { demo_id: string };
-    const read = async (headers = {}) =>
-      (await (await demoFront.client.fetch(`/demo/${id}`, { headers })).json()) as Record<string, unknown>;
+    const { demos } = demoFront.client;
+    const { prediction_id: id } = await demos.create([{ x: 1, say: "aloha", before: gate.url("a") }]);
     let logs = "";
     const names: string[] = [];
     const stream = await demoFront.client.fetch(`/demo/${id}`, { headers: { Accept: "text/event-stream" } });
@@ -147,7 +139,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     gate.release("a");
     while (!names.includes("completed")) await next();
     expect(names.join(" ")).toMatch(/^start (log )+output completed$/);
-    const ended = await read({ Prefer: "wait" });
+    const ended = await demos.end(id);
     expect(ended).toMatchObject({ status: "success", demo_outputs: [{ half: 1.5 }] });
     expect(ended.logs).toContain(`${logs}aloha again`);
     expect(await worker.client.refused([{ x: 1 }])).toMatchObject({ status: 404 });

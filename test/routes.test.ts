@@ -65,11 +65,7 @@ describe("HEAD", () => {
   );
 
   test("of a prediction has the length of its body", async () => {
-    const made = await server.client.fetch("/predictions", {
-      method: "POST",
-      headers: { "Content-Type": "application/json", Prefer: "wait" },
-      body: JSON.stringify([{ x: 1 }]),
-    });
+    const made = await server.client.post([{ x: 1 }], { Prefer: "wait" });
     const text = await made.text();
     const path = made.headers.get("location");
     const head = await sendRaw(server.url, `HEAD ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`);

@@ -11,7 +11,7 @@ import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { receiver, secret } from "./helpers/receiver.ts";
 import { until } from "./helpers/running.ts";
-import { storeWith, type TestServer } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 let client: Client;
@@ -89,14 +89,8 @@ describe("the end of a prediction", () => {
   test("has another message id than an earlier prediction of another model, or one evicted, with the same chosen id", async () => {
     await using to = receiver();
     await using other = await store.serve("parts", signing);
-    const put = async ({ client: at }: Pick<TestServer, "client">, input: object) =>
-      at.fetch("/predictions/chosen-id-of-a-client", {
-        method: "PUT",
-        headers: { "Content-Type": "application/json", Prefer: "wait", ...told(to.url()) },
-        body: JSON.stringify([input]),
-      });
-    expect((await put({ client }, { x: 1 })).status).toBe(200);
-    expect((await put(other, { x: 1, words: [] })).status).toBe(200);
+    await client.put("chosen-id-of-a-client", [{ x: 1 }], told(to.url()));
+    await other.client.put("chosen-id-of-a-client", [{ x: 1, words: [] }], told(to.url()));
     const ids = (await to.until(2)).map(({ id }) => id);
     expect(new Set(ids).size).toBe(2);
     await quiet();

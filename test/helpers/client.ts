@@ -36,21 +36,28 @@ export class Client {
     this.path = path;
   }
 
+  /** A client of the same server that posts to another path. */
+  at(path: string): Client {
+    return new Client(this.url, path);
+  }
+
   /** A client for the demo predictions of the same server. */
   get demos(): Client {
-    return new Client(this.url, "/demo");
+    return this.at("/demo");
   }
 
   fetch(path: string, init: RequestInit = {}): Promise<Response> {
     return fetch(new URL(path, this.url), init);
   }
 
-  /** Posts a body. Text and bytes are sent as they are, other values as JSON. */
+  /** Posts a body. Text, bytes and streams are sent as they are, other values as JSON. */
   post(body: unknown, headers: Headers = {}, signal?: AbortSignal): Promise<Response> {
+    const isRaw =
+      typeof body === "string" || body instanceof Uint8Array || body instanceof Blob || body instanceof ReadableStream;
     return this.fetch(this.path, {
       method: "POST",
       headers: { "Content-Type": "application/json", ...headers },
-      body: typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body),
+      body: isRaw ? body : JSON.stringify(body),
       ...(signal === undefined ? {} : { signal }),
     });
   }
@@ -67,7 +74,7 @@ export class Client {
 
   /** Creates a prediction below a path, such as `/models/NAME`, and waits for its end. */
   async predictAt(path: string, inputs: readonly unknown[], headers: Headers = {}): Promise<PredictionBody> {
-    const answer = await new Client(this.url, `${path}/predictions`).post(inputs, { Prefer: "wait", ...headers });
+    const answer = await this.at(`${path}/predictions`).post(inputs, { Prefer: "wait", ...headers });
     return (await answer.json()) as PredictionBody;
   }
 

@@ -68,12 +68,7 @@ describe("executable files, with an empty environment and a user without a name"
       expect([asset.status, (await asset.bytes()).length > 1000]).toEqual([200, true]);
       expect(asset.headers.get("content-type")).toMatch(/^text\/(?:css|javascript)/);
     }
-    const demo = await client.fetch("/demo", {
-      method: "POST",
-      headers: { "Content-Type": "application/json", Prefer: "wait" },
-      body: JSON.stringify([{ image }]),
-    });
-    expect(await demo.json()).toMatchObject({ status: "success", demo_outputs: [{ digit: 3 }] });
+    expect(await client.demos.predict([{ image }])).toMatchObject({ status: "success", demo_outputs: [{ digit: 3 }] });
     const files = await readdir(root.path, { recursive: true, withFileTypes: true });
     const written = files.filter((file) => file.isFile() && file.parentPath.includes("/tmp/sconce-run-"));
     const names = written.map(({ name }) => name).filter((name) => !/^lib\w+\.so(\.\d+)?$/.test(name));

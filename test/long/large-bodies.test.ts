@@ -9,7 +9,7 @@ import { Bodies } from "../../src/pipeline/inputs/body.ts";
 import { InputDecoder } from "../../src/pipeline/inputs/input-decoder.ts";
 import { toArray } from "../../src/pipeline/inputs/input-list.ts";
 import { checkParts, LazyInputs } from "../../src/pipeline/inputs/large-body.ts";
-import { type PredictionBody, problemOf } from "../helpers/client.ts";
+import type { PredictionBody } from "../helpers/client.ts";
 import { fixture } from "../helpers/fixture.ts";
 import { loopTurns } from "../helpers/loop-turns.ts";
 import { modelText, writeModel } from "../helpers/model-text.ts";
@@ -203,8 +203,7 @@ describe.concurrent("a server", () => {
         else controller.enqueue(new TextEncoder().encode(chunk));
       },
     });
-    const headers = { "Content-Type": "application/json", Prefer: "wait" };
-    const response = await server.client.fetch("/predictions", { method: "POST", headers, body });
+    const response = await server.client.post(body, { Prefer: "wait" });
     const { status, outputs } = (await response.json()) as PredictionBody;
     expect([status, outputs?.map(({ y }) => y)]).toEqual(["success", right]);
   });
@@ -220,10 +219,7 @@ describe.concurrent("a server", () => {
       { status: 422, errors: [{ pointer: "/2000/x", detail: "expected number, received string" }] },
     ],
   ])("refuses a large body that %s", async (_, bodyOf, problem) => {
-    const headers = { "Content-Type": "application/json" };
-    const body = bodyOf(spaced(xs(2000)));
-    const response = await server.client.fetch("/predictions", { method: "POST", headers, body });
-    expect(await problemOf(response)).toMatchObject(problem);
+    expect(await server.client.refused(bodyOf(spaced(xs(2000))))).toMatchObject(problem);
     expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
   });
 

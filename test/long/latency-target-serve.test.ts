@@ -1,6 +1,6 @@
 /** A latency target as an option of `sconce serve`, and as a setting of the model. */
 import { expect, test } from "bun:test";
-import { cli, startCli } from "../helpers/cli.ts";
+import { cli, clientOf, startCli } from "../helpers/cli.ts";
 import { modelText, writeModel } from "../helpers/model-text.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
 
@@ -40,13 +40,8 @@ test("the author's target applies unless the operator sets another, and does not
   const refused = await cli([...serve, "--log-level", "error"], store);
   expect(refused.stderr).toStartWith("sconce: the latency target is 0.5 ms, but");
   await using server = startCli([...serve, "--latency-target", "60000"], store);
-  const url = (await server.line("Listening on")).split(" ").at(-1);
-  const answer = await fetch(`${url}/predictions`, {
-    method: "POST",
-    headers: { "Content-Type": "application/json", Prefer: "wait" },
-    body: JSON.stringify(Array.from({ length: 9 }, (_, x) => ({ x }))),
-  });
-  expect(await answer.json()).toMatchObject({
+  const client = await clientOf(server);
+  expect(await client.predict(Array.from({ length: 9 }, (_, x) => ({ x })))).toMatchObject({
     status: "success",
     outputs: Array.from({ length: 9 }, (_, x) => ({ y: 2 * x + 1 })),
   });

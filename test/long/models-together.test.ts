@@ -2,7 +2,6 @@
 import { expect, test } from "bun:test";
 import { makeKey } from "../../src/cli/commands/key.ts";
 import { clientOf } from "../helpers/cli.ts";
-import type { Client, PredictionBody } from "../helpers/client.ts";
 import { fixture } from "../helpers/fixture.ts";
 import { hold } from "../helpers/hold.ts";
 import { mcpClient } from "../helpers/mcp.ts";
@@ -19,20 +18,6 @@ const store = fixture(async () => {
   const text = modelText({ name: '"ten"', postprocess });
   return storeWith("lab", await writeModel(dir, text, "ten"));
 });
-
-const json = { "Content-Type": "application/json", Prefer: "wait" };
-
-async function post(
-  client: Client,
-  name: string,
-  input: object = { x: 1 },
-  headers: Readonly<Record<string, string>> = {},
-): Promise<Response> {
-  const init = { method: "POST", headers: { ...json, ...headers }, body: JSON.stringify([input]) };
-  return client.fetch(`/models/${name}/predictions`, init);
-}
-
-const predict = async (...asked: Parameters<typeof post>) => (await (await post(...asked)).json()) as PredictionBody;
 
 test("an API key is valid for all models, and reads only its own predictions", async () => {
   const [one, two, reader] = [
@@ -55,13 +40,13 @@ test("an API key is valid for all models, and reads only its own predictions", a
     const method = path.endsWith("index") ? "POST" : "GET";
     expect([path, (await client.fetch(path, { method })).status]).toEqual([path, 401]);
   }
-  expect((await post(client, "ten", { x: 1 })).status).toBe(401);
-  const made = await predict(client, "ten", { x: 1 }, by(one));
+  expect((await client.at("/models/ten/predictions").post([{ x: 1 }])).status).toBe(401);
+  const made = await client.predictAt("/models/ten", [{ x: 1 }], by(one));
   expect(made.outputs).toEqual([{ y: 30 }]);
   const path = `/models/ten/predictions/${made.prediction_id}`;
   expect((await client.fetch(path, { headers: by(one) })).status).toBe(200);
   expect((await client.fetch(path, { headers: by(two) })).status).toBe(404);
-  expect((await post(client, "lab", { x: 1 }, by(two))).status).toBe(200);
+  expect((await client.at("/models/lab/predictions").post([{ x: 1 }], by(two))).status).toBe(200);
   const unload = { method: "POST", headers: by(reader) };
   expect((await client.fetch("/v2/repository/models/ten/unload", unload)).status).toBe(403);
   expect((await client.fetch("/models", { headers: by(reader) })).status).toBe(200);
@@ -78,7 +63,8 @@ test("MCP has a tool for each model, at the model's path; a webhook names the bu
     structuredContent: { y: 50 },
   });
   const made = [];
-  for (const name of ["lab", "ten"]) made.push(await predict(client, name, { x: 1 }, { "Webhook-URL": hooks.url() }));
+  for (const name of ["lab", "ten"])
+    made.push(await client.predictAt(`/models/${name}`, [{ x: 1 }], { "Webhook-URL": hooks.url() }));
   const received = await hooks.until(2);
   const sent = received
     .map(({ data }) => data)
@@ -97,8 +83,8 @@ test.skipIf(!hasRedis)(
     await using worker = store.start(["ten", ...queue, "--role", "worker"]);
     const client = await clientOf(front);
     await worker.line("Listening on");
-    expect((await predict(client, "ten", { x: 1 })).outputs).toEqual([{ y: 30 }]);
-    const waiting = (await (await post(client, "lab", { x: 1 }, { Prefer: "wait=0" })).json()) as PredictionBody;
+    expect((await client.predictAt("/models/ten", [{ x: 1 }])).outputs).toEqual([{ y: 30 }]);
+    const waiting = await client.predictAt("/models/lab", [{ x: 1 }], { Prefer: "wait=0" });
     expect(waiting.status).toBe("pending");
     await using both = store.start(["ten", "lab", ...queue, "--role", "worker"]);
     await both.line("Listening on");
@@ -119,7 +105,7 @@ test.skipIf(!hasRedis)(
     };
     expect(await state()).toEqual(["unloaded", "unloaded"]);
     for (let x = 0; x < 2; x++) {
-      expect((await predict(client, "ten", { x })).outputs).toEqual([{ y: 10 * (2 * x + 1) }]);
+      expect((await client.predictAt("/models/ten", [{ x }])).outputs).toEqual([{ y: 10 * (2 * x + 1) }]);
       await until(async () => String(await state()) === "unloaded,unloaded");
     }
   },
@@ -134,15 +120,13 @@ test.skipIf(!hasRedis)(
     await using front = store.start(["lab", "ten", ...queue, "--role", "front"]);
     await using stopping = store.start(["lab", "ten", ...queue, "--keep-alive", "60"]);
     const [client, stopped] = [await clientOf(front), await clientOf(stopping)];
-    const held = (await (
-      await post(client, "lab", { x: 1, before: gate.url("a") }, { Prefer: "wait=0" })
-    ).json()) as PredictionBody;
+    const held = await client.predictAt("/models/lab", [{ x: 1, before: gate.url("a") }], { Prefer: "wait=0" });
     await gate.arrived("a");
     stopping.kill("SIGTERM");
     await until(async () => (await stopped.fetch("/health/ready")).status === 503);
     // The metric shows a new figure after each read of the queue, and a read is an occasion to load the model.
     for (let waiting = 1; waiting <= 2; waiting++) {
-      await post(client, "ten", { x: 1 }, { Prefer: "wait=0" });
+      await client.predictAt("/models/ten", [{ x: 1 }], { Prefer: "wait=0" });
       await until(async () => (await stopped.metric('sconce_queue_items{model="ten"}')) === waiting);
     }
     expect(await (await stopped.fetch("/models")).json()).toMatchObject({

@@ -6,7 +6,6 @@ import { parseRedisAddress } from "../../src/predictions/redis/redis-address.ts"
 import { RedisLink } from "../../src/predictions/redis/redis-link.ts";
 import { makeCertificates } from "../helpers/certificates.ts";
 import { startCli } from "../helpers/cli.ts";
-import type { Client } from "../helpers/client.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { hold } from "../helpers/hold.ts";
 import { hasRedis, hasRedisTls, startRedis, type TestRedis } from "../helpers/redis.ts";
@@ -46,13 +45,17 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
     expect(await client.predict([{ x: 2 }])).toMatchObject({ outputs: [{ y: 5 }] });
     await using gate = hold();
-    const [ended, canceled] = await Promise.all(["ended", "canceled"].map((name) => demo(client, gate.url(name))));
-    await Promise.all([gate.arrived("ended"), gate.arrived("canceled")]);
-    const stopped = await client.fetch(`/demo/${canceled}/cancel`, { method: "POST" });
-    expect(await stopped.json()).toMatchObject({ status: "failed", error_message: "Canceled" });
+    const { demos } = client;
+    const [ended = "", canceled = ""] = await Promise.all(
+      ["ended", "canceled"].map(async (name) => {
+        const { prediction_id } = await demos.create([{ x: 1, before: gate.url(name) }]);
+        await gate.arrived(name);
+        return prediction_id;
+      }),
+    );
+    expect(await demos.cancel(canceled)).toMatchObject({ status: "failed", error_message: "Canceled" });
     gate.release("ended");
-    const read = await client.fetch(`/demo/${ended}`, { headers: { Prefer: "wait" } });
-    expect(await read.json()).toMatchObject({ status: "success", demo_outputs: [{ half: 1.5 }] });
+    expect(await demos.end(ended)).toMatchObject({ status: "success", demo_outputs: [{ half: 1.5 }] });
   }
 
   const hasTls = hasRedisTls();
@@ -117,13 +120,4 @@ async function ping(queue: string): Promise<unknown> {
   } finally {
     client.disconnect();
   }
-}
-
-async function demo(client: Client, before: string): Promise<string> {
-  const body = JSON.stringify([{ x: 1, before }]);
-  const headers = { "Content-Type": "application/json" };
-  const created = (await (await client.fetch("/demo", { method: "POST", headers, body })).json()) as {
-    demo_id: string;
-  };
-  return created.demo_id;
 }

@@ -18,7 +18,6 @@ import { tempDir } from "../helpers/temp-dir.ts";
 const beyond = { v1: 0, v2: 1000 };
 type Version = keyof typeof beyond;
 const CLIENTS = 4;
-const json = { method: "POST", headers: { "Content-Type": "application/json" } };
 
 describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   const redis = fixture(startRedis);
@@ -70,8 +69,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
     await using newFront = await serve("v2", { role: "front" });
     const { client } = newFront;
     const oldFront = await serve("v1", { role: "front" });
-    const demo = await oldFront.client.fetch("/demo", { ...json, body: '[{"x":1}]' });
-    const { demo_id } = (await demo.json()) as { demo_id: string };
+    const demo = await oldFront.client.demos.create([{ x: 1 }]);
     const pending = await oldFront.client.create([{ x: 1 }]);
     const late = await oldFront.client.create([{ x: 2 }], { "Cancel-After": "0.1" });
     expect(await client.read(pending.prediction_id)).toEqual(pending);
@@ -79,8 +77,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
     expect(await client.cancel(pending.prediction_id)).toMatchObject({ status: "failed", error_message: "Canceled" });
     expect(await client.end(late.prediction_id)).toMatchObject({ error_message: "Timed out after 0.1 s" });
     await using _worker = await serve("v1", { role: "worker" });
-    const ended = await client.fetch(`/demo/${demo_id}`, { headers: { Prefer: "wait" } });
-    expect(await ended.json()).toMatchObject({ demo_id, status: "success" });
+    expect((await client.demos.end(demo.prediction_id)).status).toBe("success");
   });
 
   test("ignore data of an older sconce release under the same name", async () => {
