@@ -6,7 +6,7 @@ import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import type { EventLog, LoggedEvent } from "../predictions/event-log.ts";
 import { type EndedRecord, hasEnded, type PredictionRecord, statusOf } from "../predictions/record.ts";
 import type { Watched } from "../predictions/watched.ts";
-import { turnToSend } from "./large-answers.ts";
+import { pulledStream, turnToSend } from "./large-answers.ts";
 import { type Family, LARGE_ANSWER_LENGTH, largeRecord, recordJson } from "./record-json.ts";
 import type { RequestContext } from "./request.ts";
 
@@ -29,7 +29,7 @@ export interface EventStreamOptions {
 }
 
 interface NextEvent {
-  readonly name: "part" | "output" | "completed";
+  readonly name: "log" | "part" | "output" | "completed";
   /** Marks the event as sent. */
   readonly sent?: () => void;
   readonly json: LargeText;
@@ -37,7 +37,6 @@ interface NextEvent {
 
 export class EventStream {
   readonly #options: EventStreamOptions;
-  readonly #encoder = new TextEncoder();
   /** Indices of the outputs that the client has. */
   readonly #sent = new Set<number>();
   /** Number of characters of the prediction's log text that the client got. */
@@ -76,69 +75,53 @@ export class EventStream {
   /** The body of the response. When the stream ends, it disposes `watched`, the subscription to the prediction. */
   body(watched: Watched): ReadableStream<Uint8Array> {
     const { context } = this.#options;
-    const events = this.#events(watched);
     this.#watched = watched;
     context.predictionStatus = watched.record && statusOf(watched.record);
     context.held(true);
     this.changed();
-    let isEnded = false;
-    const end = () => {
-      if (isEnded) return;
-      isEnded = true;
-      this.#watched = undefined;
-      this.#charge?.[Symbol.dispose]();
-      watched[Symbol.dispose]();
-      if (this.#ended === undefined) this.#options.context.held(false);
-      if (this.#hasLeft) this.#options.onLeave();
-    };
-    const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
-      try {
-        const { value, done } = await events.next();
-        if (done) end();
-        if (this.#hasLeft) return;
-        if (done) controller.close();
-        else controller.enqueue(this.#encoder.encode(value));
-      } catch (error) {
-        end();
-        throw error;
-      }
-    };
-    const cancel = async () => {
+    return pulledStream(this.#events(watched), () => {
       this.#hasLeft = true;
-      end();
+      this.#end();
       this.changed();
-      await events.return(undefined);
-    };
-    return new ReadableStream({ pull, cancel }, { highWaterMark: 0 });
+    });
+  }
+
+  #end(): void {
+    if (this.#watched === undefined) return;
+    this.#watched[Symbol.dispose]();
+    this.#watched = undefined;
+    this.#charge?.[Symbol.dispose]();
+    if (this.#ended === undefined) this.#options.context.held(false);
+    if (this.#hasLeft) this.#options.onLeave();
   }
 
   async *#events(watched: Watched): AsyncGenerator<string, undefined> {
     const { memory } = this.#options;
-    yield `retry: ${RETRY_MS}\n\n`;
-    const log = watched.events;
-    if (log?.name === this.#logName)
-      for (let at = 0; at < Math.min(this.#position, log.length); at++) this.#note(log.at(at));
-    if (!this.#isResumed && watched.record !== undefined) yield this.#event("start", this.#startOf(watched.record));
-    while (!this.#hasLeft) {
-      this.#isChanged = false;
-      const record = this.#ended ?? watched.record;
-      if (record === undefined) return;
-      if (record.logs.length > this.#sentLogs) {
-        yield this.#log(record);
-        continue;
+    try {
+      yield `retry: ${RETRY_MS}\n\n`;
+      const log = watched.events;
+      if (log?.name === this.#logName)
+        for (let at = 0; at < Math.min(this.#position, log.length); at++) this.#note(log.at(at));
+      if (!this.#isResumed && watched.record !== undefined) yield this.#event("start", this.#startOf(watched.record));
+      while (!this.#hasLeft) {
+        this.#isChanged = false;
+        const record = this.#ended ?? watched.record;
+        if (record === undefined) return;
+        const next = this.#next(record, watched.events);
+        if (next === undefined) {
+          yield* this.#pause();
+        } else if (isLarge(next) && this.#charge === undefined && !memory.hasRoom("answers", next.json.length)) {
+          memory.onceRoom(this.changed);
+          yield* this.#pause();
+        } else {
+          if (next.name === "completed") await watched.written?.();
+          next.sent?.();
+          yield* this.#send(next);
+          if (next.name === "completed") return;
+        }
       }
-      const next = this.#nextLogged(record, watched.events) ?? (hasEnded(record) ? this.#nextLast(record) : undefined);
-      if (next === undefined) {
-        yield* this.#pause();
-      } else if (isLarge(next) && this.#charge === undefined && !memory.hasRoom("answers", next.json.length)) {
-        memory.onceRoom(this.changed);
-        yield* this.#pause();
-      } else {
-        if (next.name === "completed") await watched.written?.();
-        next.sent?.();
-        yield* this.#send(next);
-        if (next.name === "completed") return;
-      }
+    } finally {
+      this.#end();
     }
   }
 
@@ -157,11 +140,17 @@ export class EventStream {
     return recordJson({ ...record, outcome: undefined, finishedAtMs: undefined, logs: "" }, this.#options.family);
   }
 
-  #log({ logs }: PredictionRecord): string {
-    const end = wholeEnd(logs, this.#sentLogs + LARGE_ANSWER_LENGTH);
-    const text = logs.slice(this.#sentLogs, end);
-    this.#sentLogs += text.length;
-    return this.#event("log", JSON.stringify(text));
+  /** The next event that the client lacks; undefined if there is none yet. */
+  #next(record: PredictionRecord, log: EventLog | undefined): NextEvent | undefined {
+    const { logs } = record;
+    if (logs.length > this.#sentLogs) {
+      const json = new LargeText([JSON.stringify(logs.slice(this.#sentLogs))]);
+      const sent = () => {
+        this.#sentLogs = logs.length;
+      };
+      return { name: "log", json, sent };
+    }
+    return this.#nextLogged(record, log) ?? (hasEnded(record) ? this.#nextLast(record) : undefined);
   }
 
   /** The next event of the log. Skips what the client has, and the outputs of a large ended prediction: `completed` has them. */
@@ -266,10 +255,4 @@ function eventData(json: string): string {
     /[\u0085\u2028\u2029]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
-}
-
-/** The last position up to `end` that does not split a surrogate pair. */
-function wholeEnd(text: string, end: number): number {
-  const last = text.charCodeAt(end - 1);
-  return last >= 0xd800 && last < 0xdc00 ? end - 1 : end;
 }

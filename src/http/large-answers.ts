@@ -12,22 +12,36 @@ export function turnToSend(): Promise<unknown> {
 }
 
 /**
- * Streams the bytes of a text. The first read creates the text, because many clients disconnect before. Counts the memory of the text while it is being
- * sent: its bytes are kept for other readers of the same prediction.
+ * A stream of the pieces of a generator. Each read of the client asks for one piece.
+ * @param onLeave called when the client disconnects before the last piece, also before the first one
  */
-export function streamOf(open: () => LargeText, memory: MemoryAccount): ReadableStream<Uint8Array> {
-  const pieces = piecesOf(open, memory);
+export function pulledStream(
+  pieces: AsyncGenerator<string | Uint8Array, undefined>,
+  onLeave: () => void = () => {},
+): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder();
   return new ReadableStream(
     {
       async pull(controller) {
         const { value, done } = await pieces.next();
         if (done) controller.close();
-        else controller.enqueue(value);
+        else controller.enqueue(typeof value === "string" ? encoder.encode(value) : value);
       },
-      cancel: async () => void (await pieces.return(undefined)),
+      async cancel() {
+        onLeave();
+        await pieces.return(undefined);
+      },
     },
     { highWaterMark: 0 },
   );
+}
+
+/**
+ * Streams the bytes of a text. The first read creates the text, because many clients disconnect before. Counts the memory of the text while it is being
+ * sent: its bytes are kept for other readers of the same prediction.
+ */
+export function streamOf(open: () => LargeText, memory: MemoryAccount): ReadableStream<Uint8Array> {
+  return pulledStream(piecesOf(open, memory));
 }
 
 async function* piecesOf(open: () => LargeText, memory: MemoryAccount): AsyncGenerator<Uint8Array, undefined> {
