@@ -4,8 +4,9 @@
  */
 import { describe, expect, test } from "bun:test";
 import { bool, float32, int64, pad, type Tensor, tensor } from "../src/author/tensor.ts";
+import { copied } from "../src/author/tensor-memory.ts";
 import type { Item, Rows } from "../src/engine/engine.ts";
-import { copied, itemCheck } from "../src/engine/item-check.ts";
+import { itemCheck } from "../src/engine/item-check.ts";
 import { openLocalEngine } from "../src/engine/remote/local-engine.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { info } from "./helpers/remote.ts";
@@ -27,7 +28,7 @@ describe("an item with padded dimensions", () => {
 
   test("is copied when it is submitted, also from a Buffer", () => {
     const data = Buffer.from([1, 2]);
-    const [own] = copied([{ dtype: "uint8", shape: [2], data }]);
+    const own = copied({ dtype: "uint8", shape: [2], data });
     data.fill(9);
     expect(own).toEqual(tensor(Uint8Array.of(1, 2), [2]));
   });

@@ -1,5 +1,5 @@
 /** An ArrayBuffer with a typed array for each dtype, so that copying a tensor into it allocates nothing. */
-import type { DType, TensorData } from "./tensor.ts";
+import { arrayTypes, type DType, type Tensor, type TensorData } from "./tensor.ts";
 
 /** Byte alignment at which a tensor of any dtype may start. */
 export const ALIGNMENT = 8;
@@ -49,6 +49,13 @@ export function setAt(to: TensorData, from: TensorData, at: number): void {
   } else if (!(from instanceof BigInt64Array)) {
     to.set(from, at);
   }
+}
+
+/** A copy of a tensor. A copy of its data by `slice` would be a view if the data is a Buffer. */
+export function copied({ dtype, shape, data }: Tensor): Tensor {
+  const own = new arrayTypes[dtype](data.length);
+  setAt(own, data, 0);
+  return { dtype, shape, data: own };
 }
 
 export function bytesOf({ buffer, byteOffset, byteLength }: TensorData): Uint8Array {

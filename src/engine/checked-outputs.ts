@@ -9,8 +9,8 @@ import {
   type TensorSpec,
   type TensorSpecs,
 } from "../author/tensor.ts";
+import { copied } from "../author/tensor-memory.ts";
 import { SconceError } from "../base/errors.ts";
-import { copied } from "./item-check.ts";
 import { NativeTensor } from "./native/native-tensor.ts";
 
 interface Given {
@@ -61,7 +61,7 @@ export async function checkedOutputs(
 
 async function owned(output: Tensor, mayTake: boolean): Promise<Tensor> {
   if (output instanceof NativeTensor) return mayTake && output.isTemporary ? output.take() : output.copy();
-  return copied([output])[0] ?? output;
+  return copied(output);
 }
 
 /** Describes a value that is not a tensor, such as a dict that a session has returned. */

@@ -1,7 +1,6 @@
 /** Checks an item's tensors against the declared ones, and computes the key of items that may share a batch. */
 
 import { arrayTypes, type DType, describeTensor, isSize, type Tensor, type TensorSpecs } from "../author/tensor.ts";
-import { setAt } from "../author/tensor-memory.ts";
 import { SconceError } from "../base/errors.ts";
 
 export interface CheckedItem extends ShapeKey {
@@ -43,16 +42,6 @@ function rangeOf(size: number): number {
  * cost the server memory.
  */
 const MAX_EMPTY_SIZES = 2 ** 20;
-
-/** Copies tensors, because the author's code may reuse its buffers while the item waits. */
-export function copied(tensors: readonly Tensor[]): Tensor[] {
-  return tensors.map(({ dtype, shape, data }) => {
-    // A copy by `slice` would be a view if the data is a Buffer.
-    const own = new arrayTypes[dtype](data.length);
-    setAt(own, data, 0);
-    return { dtype, shape, data: own };
-  });
-}
 
 /**
  * Creates the check for a model's declared inputs.

@@ -2,11 +2,11 @@
 
 import type { Steps } from "../author/session.ts";
 import { ModelTensor, type Tensor, type TensorSpecs } from "../author/tensor.ts";
+import { copied } from "../author/tensor-memory.ts";
 import { SconceError } from "../base/errors.ts";
 import { AuthorRunner, type AuthorRunnerOptions } from "./author-runner.ts";
 import { checkedOutputs } from "./checked-outputs.ts";
 import { hookError } from "./hook-fault.ts";
-import { copied } from "./item-check.ts";
 import { sizesOf, stackedRows } from "./rows.ts";
 import type { PartSink, Runner, Stepped, Stepper } from "./runner.ts";
 
@@ -39,7 +39,7 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
     const { steps, inputs } = this.#options;
     const names = Object.keys(inputs);
     // The given tensors may lie in shared memory, which later items overwrite.
-    const own = copied(tensors).map(({ dtype, shape, data }, i) => [names[i], new ModelTensor(dtype, shape, data)]);
+    const own = tensors.map(copied).map(({ dtype, shape, data }, i) => [names[i], new ModelTensor(dtype, shape, data)]);
     try {
       const state = await steps.begin(Object.fromEntries(own), this.sessions, this.caller);
       this.tensors.search(state);

@@ -1,10 +1,11 @@
 /** Runs the model before the server is ready. First runs compile code, and show how long a forward pass takes. */
 
 import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../author/tensor.ts";
+import { copied } from "../author/tensor-memory.ts";
 import { hasCode } from "../base/errors.ts";
 import { slowStep } from "../base/slow-step.ts";
 import { availableCores } from "../machine/control-groups.ts";
-import { copied, itemCheck } from "./item-check.ts";
+import { itemCheck } from "./item-check.ts";
 import type { Runner } from "./runner.ts";
 
 /**
@@ -184,7 +185,7 @@ export function exampleOrZeros(
   example: Readonly<Record<string, Tensor>> | undefined,
 ): readonly Tensor[] | undefined {
   const item = example ?? zeros(inputs);
-  return item && copied(itemCheck(inputs)(item).tensors);
+  return item && itemCheck(inputs)(item).tensors.map(copied);
 }
 
 function zeros(inputs: TensorSpecs): Record<string, Tensor> | undefined {

@@ -5,15 +5,14 @@ import { unstack } from "../../author/stack.ts";
 import {
   type ArrayOf,
   arrayTypes,
-  countOf,
   type DType,
   describeTensor,
-  isSize,
   ModelTensor,
   type Tensor,
+  tensor,
 } from "../../author/tensor.ts";
-import { SconceError } from "../../base/errors.ts";
-import { copied } from "../item-check.ts";
+import { copied } from "../../author/tensor-memory.ts";
+import { messageOf, SconceError } from "../../base/errors.ts";
 import {
   type Addon,
   coded,
@@ -124,7 +123,7 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
   async copy(): Promise<Tensor> {
     const { dtype, shape } = this;
     const held = this.#held;
-    if (held === undefined) return copied([{ dtype, shape, data: this.#elements }])[0] ?? this;
+    if (held === undefined) return copied({ dtype, shape, data: this.#elements });
     return { dtype, shape, data: await withCodedErrors(() => this.#addon.readTensor<D>(this.#session, held)) };
   }
 
@@ -178,7 +177,7 @@ export function nativeArgument(
   where: string,
   depth = 0,
 ): NativeArgument {
-  const refused = (what: string) => new SconceError("tensor_invalid", `${where}: ${what}`);
+  const refused = (what: string, cause?: unknown) => new SconceError("tensor_invalid", `${where}: ${what}`, { cause });
   if (Array.isArray(given)) {
     if (depth === MAX_DEPTH) {
       throw new SconceError("tensor_invalid", `${where.split("[", 1)[0]}: lists may nest ${MAX_DEPTH} deep`);
@@ -192,18 +191,18 @@ export function nativeArgument(
   if (typeof given === "string" || given === undefined || given === null) return given ?? null;
   if (given instanceof NativeTensor && given.held !== undefined) return given.held;
   const { dtype, shape, data }: Partial<Tensor> = "dtype" in given ? given : {};
-  if (dtype === undefined || !Object.hasOwn(arrayTypes, dtype)) {
+  const isShaped = dtype !== undefined && Object.hasOwn(arrayTypes, dtype) && Array.isArray(shape);
+  if (!isShaped || data === undefined) {
     throw refused(
       "expected a tensor, number, bigint, boolean, string, null or a list of these, received another value",
     );
   }
-  if (!Array.isArray(shape) || !shape.every(isSize)) throw refused("the sizes of a tensor must be whole numbers");
-  if (!(data instanceof arrayTypes[dtype])) throw refused(`${dtype} needs its data in a ${arrayTypes[dtype].name}`);
-  const count = countOf(shape);
-  if (count !== data.length) {
-    throw refused(`${describeTensor(dtype, shape)} needs ${count} elements, its data has ${data.length}`);
+  try {
+    const checked = tensor(data, shape, dtype);
+    return { code: addon.dtypes.indexOf(dtype), shape: checked.shape, data: checked.data };
+  } catch (error) {
+    throw refused(messageOf(error), error);
   }
-  return { code: addon.dtypes.indexOf(dtype), shape, data };
 }
 
 /** Converts a result of the addon. @param make called with each tensor of the result */
