@@ -9,7 +9,7 @@ import { parseArgs } from "node:util";
 import type { Making } from "../test/fidelity/maker.ts";
 import { report } from "../test/fidelity/report.ts";
 import { type Counted, runSuite } from "../test/fidelity/suite.ts";
-import { tempDir } from "../test/helpers/temp-dir.ts";
+import { tempDir } from "../test/helpers/fixture.ts";
 import { run } from "./setup/command.ts";
 import { readLibtorch } from "./setup/libtorch.ts";
 import { root, state } from "./setup/step.ts";

@@ -9,9 +9,8 @@ import type { Permission } from "../src/http/access/key-file.ts";
 import { serveOptions } from "../src/server/config.ts";
 import { adminOf, clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const adminPort = { host: "127.0.0.1", port: 0 };
 let admin: Client;

@@ -3,9 +3,8 @@ import { expect, test } from "bun:test";
 import { makeKey } from "../src/cli/commands/key.ts";
 import { serveOptions } from "../src/server/config.ts";
 import { hasBrowser, openBrowser } from "./helpers/browser.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { storeWith, type TestServer } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const store = fixture(() => storeWith("lab"));
 const local = fixture(() => store.serve("lab", { host: "127.0.0.1" }));

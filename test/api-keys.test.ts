@@ -6,10 +6,9 @@ import { ApiKeys } from "../src/http/access/api-keys.ts";
 import { parseKeys } from "../src/http/access/key-file.ts";
 import { cli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 let path: string;
 const secrets = new Map<string, string>();

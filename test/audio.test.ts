@@ -7,10 +7,10 @@ import { Audio, audio, z } from "../src/index.ts";
 import files from "./data/audio-files.json";
 import resampled from "./data/resampled.json";
 import { failureOf } from "./helpers/failure.ts";
+import { tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { storeWith } from "./helpers/server.ts";
 import { decoders } from "./helpers/sounds.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const flac = Uint8Array.fromBase64(files["flac 16 stereo"].file);
 const wav = Uint8Array.fromBase64(files["wav PCM_16"].file);
@@ -94,11 +94,9 @@ describe("resampling", () => {
   );
 });
 
-describe("Audio.fromSamples", () => {
-  test("refuses a number of values that is no multiple of the channels", () => {
-    const wrong = () => Audio.fromSamples({ data: new Float32Array(3), rate: 8000, channels: 2 });
-    expect(wrong).toThrow("Audio.fromSamples: 3 values are no 2 channels at the rate 8000");
-  });
+test("Audio.fromSamples refuses a number of values that is no multiple of the channels", () => {
+  const wrong = () => Audio.fromSamples({ data: new Float32Array(3), rate: 8000, channels: 2 });
+  expect(wrong).toThrow("Audio.fromSamples: 3 values are no 2 channels at the rate 8000");
 });
 
 describe("a file", () => {

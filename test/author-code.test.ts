@@ -4,12 +4,11 @@ import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { cli, clientOf } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
 import { serveStray, strayModel, strayPreprocess } from "./helpers/stray-model.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const dir = fixture(tempDir);
 const store = fixture(async () => storeWith(await strayModel(dir)));

@@ -5,9 +5,8 @@ import { messageWithLine } from "../src/base/author-line.ts";
 import { build } from "../src/cli/commands/build.ts";
 import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const home = fixture(tempDir);
 

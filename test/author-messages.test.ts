@@ -5,9 +5,8 @@ import { join } from "node:path";
 import { cli } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { refusal } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 const weights = fixture(fixtures, 600_000);
@@ -49,14 +48,12 @@ describe("a failing hook", () => {
   });
 });
 
-describe("a missing file is reported:", () => {
-  test.each([
-    ["init --from", ["init", "new", "--from", "nothere.pt2"]],
-    ["build", ["build", "nothere.pt2"]],
-    ["check", ["check", "nothere.pt2"]],
-  ])("%s", async (_, args) => {
-    expect(await cliHere(args, { cwd: dir.path, env: env() })).toMatchObject(refusal(2, "there is no nothere.pt2"));
-  });
+test.each([
+  ["init --from", ["init", "new", "--from", "nothere.pt2"]],
+  ["build", ["build", "nothere.pt2"]],
+  ["check", ["check", "nothere.pt2"]],
+])("a missing file is reported: %s", async (_, args) => {
+  expect(await cliHere(args, { cwd: dir.path, env: env() })).toMatchObject(refusal(2, "there is no nothere.pt2"));
 });
 
 test("JSON and text imports of model.ts are bundled", async () => {

@@ -162,17 +162,15 @@ describe("a text that is not the URL of a file is refused with 422", () => {
   });
 });
 
-describe("a client that leaves during a fetch", () => {
-  test("ends the fetch", async () => {
-    const asked = Promise.withResolvers<void>();
-    await using files = await rawServer(() => asked.resolve());
-    await using patient = await store.serve("picture", { allowPrivateUrls: true });
-    const leaving = new AbortController();
-    const url = `http://127.0.0.1:${files.port}/a.png`;
-    const response = patient.client.post([{ image: url }], { Prefer: "wait" }, leaving.signal);
-    await asked.promise;
-    leaving.abort();
-    await expect(response).rejects.toThrow();
-    await files.closed();
-  });
+test("a client that leaves during a fetch ends the fetch", async () => {
+  const asked = Promise.withResolvers<void>();
+  await using files = await rawServer(() => asked.resolve());
+  await using patient = await store.serve("picture", { allowPrivateUrls: true });
+  const leaving = new AbortController();
+  const url = `http://127.0.0.1:${files.port}/a.png`;
+  const response = patient.client.post([{ image: url }], { Prefer: "wait" }, leaving.signal);
+  await asked.promise;
+  leaving.abort();
+  await expect(response).rejects.toThrow();
+  await files.closed();
 });

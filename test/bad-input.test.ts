@@ -160,29 +160,25 @@ describe("inputs that do not fit the schema are refused with 422 that names", ()
   });
 });
 
-describe("an unacceptable list is refused with 422", () => {
-  test.each([
-    ["an empty one", [], "at least one input"],
-    ["one that is too long", Array.from({ length: 61 }, () => ({ x: 1 })), "at most 60 inputs, received 61"],
-    ["an input without a list", { x: 1 }, "put a single input in [ ]"],
-    ["a number", 1, "expected a list of inputs, received a number"],
-    ["null", null, "expected a list of inputs, received null"],
-  ])("(%s)", async (_, body, detail) => {
-    const problem = await refused(body);
-    expect(problem.status).toBe(422);
-    expect(pointersOf(problem)).toEqual([""]);
-    expect(problem.detail).toContain(detail);
-  });
+test.each([
+  ["an empty one", [], "at least one input"],
+  ["one that is too long", Array.from({ length: 61 }, () => ({ x: 1 })), "at most 60 inputs, received 61"],
+  ["an input without a list", { x: 1 }, "put a single input in [ ]"],
+  ["a number", 1, "expected a list of inputs, received a number"],
+  ["null", null, "expected a list of inputs, received null"],
+])("an unacceptable list is refused with 422 (%s)", async (_, body, detail) => {
+  const problem = await refused(body);
+  expect(problem.status).toBe(422);
+  expect(pointersOf(problem)).toEqual([""]);
+  expect(problem.detail).toContain(detail);
 });
 
-describe("nesting", () => {
-  test.each([1000, 40_000])("of %d levels is refused with 422", async (levels) => {
-    expect(pointersOf(await refused("[".repeat(levels) + "]".repeat(levels)))).toEqual(["/0"]);
-    const objects = `[{"x": ${'{"a":'.repeat(levels)}1${"}".repeat(levels)}}]`;
-    expect(pointersOf(await refused(objects))).toEqual(["/0/x"]);
-    const unknown = `[{"x": 1, "a": ${"[".repeat(levels)}${"]".repeat(levels)}}]`;
-    expect(pointersOf(await refused(unknown))).toEqual(["/0/a"]);
-  });
+test.each([1000, 40_000])("nesting of %d levels is refused with 422", async (levels) => {
+  expect(pointersOf(await refused("[".repeat(levels) + "]".repeat(levels)))).toEqual(["/0"]);
+  const objects = `[{"x": ${'{"a":'.repeat(levels)}1${"}".repeat(levels)}}]`;
+  expect(pointersOf(await refused(objects))).toEqual(["/0/x"]);
+  const unknown = `[{"x": 1, "a": ${"[".repeat(levels)}${"]".repeat(levels)}}]`;
+  expect(pointersOf(await refused(unknown))).toEqual(["/0/a"]);
 });
 
 describe("a body that is too large is refused with 413", () => {

@@ -6,9 +6,8 @@ import { build } from "../src/cli/commands/build.ts";
 import { cli } from "./helpers/cli.ts";
 import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const home = fixture(tempDir);
 /** Runs a build that must fail. @returns its error */
@@ -158,24 +157,18 @@ describe("weights are refused", () => {
   });
 });
 
-describe("preprocess", () => {
-  test.each([
-    [
-      "another dtype",
-      "() => ({ x: tensor(Int32Array.of(1), []), steps: tensor(BigInt64Array.of(0n), []) })",
-      "int32()",
-    ],
-    [
-      "another rank",
-      "() => ({ x: tensor(Float32Array.of(1), [1]), steps: tensor(BigInt64Array.of(0n), []) })",
-      "float32(1)",
-    ],
-    ["one tensor too few", "() => ({ x: tensor(Float32Array.of(1), []) })", '"steps"'],
-    ["nothing", "() => undefined", "preprocess gave no tensors"],
-    ["what is no tensor", "() => ({ x: 1, steps: 2 })", 'input "x"'],
-  ])("that gives %s is refused", async (_, preprocess, part) => {
-    expect(await refusalOf(modelText({ preprocess }))).toContain(part);
-  });
+test.each([
+  ["another dtype", "() => ({ x: tensor(Int32Array.of(1), []), steps: tensor(BigInt64Array.of(0n), []) })", "int32()"],
+  [
+    "another rank",
+    "() => ({ x: tensor(Float32Array.of(1), [1]), steps: tensor(BigInt64Array.of(0n), []) })",
+    "float32(1)",
+  ],
+  ["one tensor too few", "() => ({ x: tensor(Float32Array.of(1), []) })", '"steps"'],
+  ["nothing", "() => undefined", "preprocess gave no tensors"],
+  ["what is no tensor", "() => ({ x: 1, steps: 2 })", 'input "x"'],
+])("preprocess that gives %s is refused", async (_, preprocess, part) => {
+  expect(await refusalOf(modelText({ preprocess }))).toContain(part);
 });
 
 test.each([

@@ -4,11 +4,10 @@ import { copyFile, readFile } from "node:fs/promises";
 import { openSession } from "../src/engine/native/binding.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { withSource } from "./helpers/rewritten-package.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { type Fixture, fixtures } from "./helpers/weights.ts";
 
 let compiled: Fixture;

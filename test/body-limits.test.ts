@@ -10,12 +10,11 @@ import { InputDecoder } from "../src/pipeline/inputs/input-decoder.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { clientOf } from "./helpers/cli.ts";
 import { failureOf } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const bytesOf = (text: string) => new TextEncoder().encode(text);
 const list = (count: number, element: string) => `[${Array(count).fill(element).join()}]`;

@@ -5,9 +5,8 @@ import { join } from "node:path";
 import { runCommand } from "citty";
 import { check } from "../src/cli/commands/check.ts";
 import { failure } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 const weights = fixture(fixtures, 600_000);

@@ -4,10 +4,10 @@ import { copyFile, mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { type RunningCli, startCli } from "./helpers/cli.ts";
+import { type TempDir, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { descendants, inRole, isRunning, until } from "./helpers/running.ts";
 import { modelFolder } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 let dir: TempDir;
 let dev: RunningCli;

@@ -1,11 +1,10 @@
 /** `sconce init` writes a folder that type-checks, builds, predicts and serves without a change. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { mkdir, readdir } from "node:fs/promises";
 import { type CliOptions, cli as run } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const files = [".gitignore", ".sconce", "README.md", "export.py", "model.pt2", "model.ts", "tsconfig.json"];
 
@@ -53,16 +52,14 @@ test("the folder may contain an empty repository", async () => {
   expect((await cli(["init", "named"], { cwd: dir.path })).code).toBe(0);
 });
 
-describe("is refused with exit code 2 and writes nothing:", () => {
-  test.each([
-    ["a folder that is not empty", ["full"], "full must be a new or empty folder; it contains notes.txt"],
-    ["a file", ["full/notes.txt"], "full/notes.txt must be a folder, not a file"],
-    ["no folder", [], "missing argument DIR"],
-  ])("%s", async (_, args, part) => {
-    await Bun.write(dir.join("full", "notes.txt"), "mine");
-    const { code, stdout, stderr } = await cliHere(["init", ...args], { cwd: dir.path });
-    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
-    expect(stderr).toContain(part);
-    expect(await readdir(dir.join("full"))).toEqual(["notes.txt"]);
-  });
+test.each([
+  ["a folder that is not empty", ["full"], "full must be a new or empty folder; it contains notes.txt"],
+  ["a file", ["full/notes.txt"], "full/notes.txt must be a folder, not a file"],
+  ["no folder", [], "missing argument DIR"],
+])("is refused with exit code 2 and writes nothing: %s", async (_, args, part) => {
+  await Bun.write(dir.join("full", "notes.txt"), "mine");
+  const { code, stdout, stderr } = await cliHere(["init", ...args], { cwd: dir.path });
+  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+  expect(stderr).toContain(part);
+  expect(await readdir(dir.join("full"))).toEqual(["notes.txt"]);
 });

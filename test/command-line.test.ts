@@ -10,10 +10,9 @@ import { ModelStore } from "../src/package/store/store.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, type TempDir, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { modelFolder, storeWith } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 const store = fixture(() => storeWith("lab"));
 
@@ -121,16 +120,12 @@ describe("a flag", () => {
   });
 });
 
-describe("help", () => {
-  test("is shown even if other arguments are wrong", async () => {
-    expect((await run(["serve", "--port", "x", "-h"])).code).toBe(0);
-  });
+test("help is shown even if other arguments are wrong", async () => {
+  expect((await run(["serve", "--port", "x", "-h"])).code).toBe(0);
 });
 
-describe("--version", () => {
-  test("prints the version", async () => {
-    expect(await run(["--version"])).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" });
-  });
+test("--version prints the version", async () => {
+  expect(await run(["--version"])).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" });
 });
 
 describe("build", () => {

@@ -2,8 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { Progress } from "../src/base/progress.ts";
 import { cli } from "./helpers/cli.ts";
+import { tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const entry = (level: string, message: unknown) => ({
   time: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),

@@ -3,10 +3,9 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { predict as command } from "../src/cli/commands/predict.ts";
 import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const fields = `z.object({
     flat: ndarray(float32("n")),

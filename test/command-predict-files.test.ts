@@ -5,10 +5,9 @@ import { boxModel } from "./helpers/box-model.ts";
 import { type CliResult, cli, cliOnTerminal } from "./helpers/cli.ts";
 import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { modelFolder, storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const image = `image=${modelFolder("picture")}/white.png`;
 
@@ -72,20 +71,18 @@ test("without -o, a data URI is printed whole into a pipe, and shortened on a te
   expect(Bun.stripANSI(screen)).toContain("parts.1.crop is cut short here; save with -o FILE");
 });
 
-describe("wrong usage is refused:", () => {
-  test.each([
-    ["-o for an output without files", ["lab", "x=1", "-o", "y.txt"], "the output has no file to save; values that"],
-    ["-o FILE where there are several", ["box", "number=1", "-o", "a"], "say which one with -o note=FILE"],
-    ["a field that is no file", ["box", "number=1", "-o", "nte=a"], "nte; its files: note, parts.0.crop, parts.1"],
-    ["several -o of which one has no field", ["box", "number=1", "-o", "note=a", "-o", "b"], "each must name a file"],
-    ["a folder", ["picture", image, "-o", "."], "-o must be a file, and . is a folder"],
-    ["a folder that is not there", ["picture", image, "-o", "no/a.png"], "there is no folder no"],
-    ["no name at all", ["picture", image, "-o", ""], "must be FILE or field=FILE"],
-  ])("%s", async (_, args, part) => {
-    const { code, message } = await failureOf(here(...args));
-    expect(code).toBe("usage");
-    expect(message).toContain(part);
-  });
+test.each([
+  ["-o for an output without files", ["lab", "x=1", "-o", "y.txt"], "the output has no file to save; values that"],
+  ["-o FILE where there are several", ["box", "number=1", "-o", "a"], "say which one with -o note=FILE"],
+  ["a field that is no file", ["box", "number=1", "-o", "nte=a"], "nte; its files: note, parts.0.crop, parts.1"],
+  ["several -o of which one has no field", ["box", "number=1", "-o", "note=a", "-o", "b"], "each must name a file"],
+  ["a folder", ["picture", image, "-o", "."], "-o must be a file, and . is a folder"],
+  ["a folder that is not there", ["picture", image, "-o", "no/a.png"], "there is no folder no"],
+  ["no name at all", ["picture", image, "-o", ""], "must be FILE or field=FILE"],
+])("wrong usage is refused: %s", async (_, args, part) => {
+  const { code, message } = await failureOf(here(...args));
+  expect(code).toBe("usage");
+  expect(message).toContain(part);
 });
 
 test("a file is not written to a terminal", async () => {

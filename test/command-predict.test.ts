@@ -1,15 +1,14 @@
 /** `sconce predict` runs one prediction without a server: how it reads values, and what it refuses. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { build } from "../src/cli/commands/build.ts";
 import { predict as command } from "../src/cli/commands/predict.ts";
 import { boxModel } from "./helpers/box-model.ts";
 import { type CliResult, cli, cliOnTerminal } from "./helpers/cli.ts";
 import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { modelFolder, storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const dir = fixture(tempDir);
 const store = fixture(async () => storeWith("lab", "parts", "picture", await writeModel(dir, boxModel)));
@@ -148,45 +147,41 @@ test("formats the output on a terminal, with lists of numbers on one line", asyn
   expect(screen).toStartWith('{\n  "mean": [255, 255, 255],\n  "swatch": "data:image/png;base64,');
 });
 
-describe("is refused as wrong usage:", () => {
-  test.each([
-    ["an unknown field", ["box", "numbr=1"], "box has no field numbr; did you mean number?"],
-    ["an unknown field of --json", ["lab", "--json", '{"x": 1, "z": 2}'], "lab has no field z; did you mean x?"],
-    ["a missing field", ["lab", "steps=1"], "missing field x; lab takes x=<number> [steps=<whole number>]"],
-    ["no field at all", ["picture"], "missing field image; picture takes image=<file or URL>"],
-    ["a wrong type", ["lab", "x=five"], 'x must be a number, not "five"'],
-    ["a wrong type of an element", ["box", "number=1", "list=a"], 'list must be a number, not "a"'],
-    ["a value twice", ["lab", "x=1", "x=2"], "field x is given 2 times; it takes one value"],
-    ["a value that the schema refuses", ["box", "number=1", "whole=-1"], "whole: Too small"],
-    ["a value that is none of those listed", ["box", "number=1", "mode=quick"], "mode: Invalid option"],
-    ["a value that no option of a union takes", ["box", "number=1", "level=high"], 'expected number or "auto"'],
-    ["a file that is not there", ["picture", "image=no.png"], 'from "no.png": there is no such file'],
-    ["a folder for a file", ["picture", "image=."], 'image can\'t be read from ".": it is a folder'],
-    ["a value file that is not there", ["lab", "x=@no.txt"], 'x can\'t be read from "no.txt": there is no such file'],
-    ["a scheme that is not taken", ["picture", "image=ftp://a/b.png"], "the scheme ftp is not accepted"],
-    ["an argument that is no field", ["lab", "x=1", "five"], '"five" is not field=value'],
-    ["--json that is not JSON", ["lab", "--json", "{x"], '--json must be JSON, "@" and a file, or "-"'],
-    ["--json that is a list", ["lab", "--json", '[{"x": 1}]'], "an object with the fields of one input, not a list"],
-    ["--json with --example", ["box", "--json", "{}", "--example"], "--json and --example are both a whole input"],
-  ])("%s", async (_, args, part) => {
-    const { code, message } = await failureOf(here(...args));
-    expect(code).toBe("usage");
-    expect(message).toContain(part);
-  });
+test.each([
+  ["an unknown field", ["box", "numbr=1"], "box has no field numbr; did you mean number?"],
+  ["an unknown field of --json", ["lab", "--json", '{"x": 1, "z": 2}'], "lab has no field z; did you mean x?"],
+  ["a missing field", ["lab", "steps=1"], "missing field x; lab takes x=<number> [steps=<whole number>]"],
+  ["no field at all", ["picture"], "missing field image; picture takes image=<file or URL>"],
+  ["a wrong type", ["lab", "x=five"], 'x must be a number, not "five"'],
+  ["a wrong type of an element", ["box", "number=1", "list=a"], 'list must be a number, not "a"'],
+  ["a value twice", ["lab", "x=1", "x=2"], "field x is given 2 times; it takes one value"],
+  ["a value that the schema refuses", ["box", "number=1", "whole=-1"], "whole: Too small"],
+  ["a value that is none of those listed", ["box", "number=1", "mode=quick"], "mode: Invalid option"],
+  ["a value that no option of a union takes", ["box", "number=1", "level=high"], 'expected number or "auto"'],
+  ["a file that is not there", ["picture", "image=no.png"], 'from "no.png": there is no such file'],
+  ["a folder for a file", ["picture", "image=."], 'image can\'t be read from ".": it is a folder'],
+  ["a value file that is not there", ["lab", "x=@no.txt"], 'x can\'t be read from "no.txt": there is no such file'],
+  ["a scheme that is not taken", ["picture", "image=ftp://a/b.png"], "the scheme ftp is not accepted"],
+  ["an argument that is no field", ["lab", "x=1", "five"], '"five" is not field=value'],
+  ["--json that is not JSON", ["lab", "--json", "{x"], '--json must be JSON, "@" and a file, or "-"'],
+  ["--json that is a list", ["lab", "--json", '[{"x": 1}]'], "an object with the fields of one input, not a list"],
+  ["--json with --example", ["box", "--json", "{}", "--example"], "--json and --example are both a whole input"],
+])("is refused as wrong usage: %s", async (_, args, part) => {
+  const { code, message } = await failureOf(here(...args));
+  expect(code).toBe("usage");
+  expect(message).toContain(part);
 });
 
-describe("fails:", () => {
-  test.each([
-    ["a model that is not there", ["lob", "x=1"], 'no model "lob" in the store; did you mean "lab"?'],
-    ["what the model's code throws", ["lab", "x=1", "fail=preprocess"], "preprocess failed: no such x"],
-    ["an output that is not the declared one", ["lab", "x=1", "fail=output"], "does not fit its declared output"],
-    ["a file that is no image", ["picture", "image=song.wav"], "is not an image that can be read"],
-    ["a forward pass that throws", ["lab", "x=1", "steps=-1"], "steps must not be negative"],
-  ])("%s", async (_, args, part) => {
-    const { code, message } = await failureOf(here(...args));
-    expect(code).not.toBe("usage");
-    expect(message).toContain(part);
-  });
+test.each([
+  ["a model that is not there", ["lob", "x=1"], 'no model "lob" in the store; did you mean "lab"?'],
+  ["what the model's code throws", ["lab", "x=1", "fail=preprocess"], "preprocess failed: no such x"],
+  ["an output that is not the declared one", ["lab", "x=1", "fail=output"], "does not fit its declared output"],
+  ["a file that is no image", ["picture", "image=song.wav"], "is not an image that can be read"],
+  ["a forward pass that throws", ["lab", "x=1", "steps=-1"], "steps must not be negative"],
+])("fails: %s", async (_, args, part) => {
+  const { code, message } = await failureOf(here(...args));
+  expect(code).not.toBe("usage");
+  expect(message).toContain(part);
 });
 
 test("every option has a variable; the variable of --json is SCONCE_INPUT", async () => {

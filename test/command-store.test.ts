@@ -4,8 +4,8 @@ import { rm } from "node:fs/promises";
 import { ModelStore, type ModelSummary, type PutResult } from "../src/package/store/store.ts";
 import type { CliResult } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
+import { type TempDir, tempDir } from "./helpers/fixture.ts";
 import { modelConfig, modelLayers, modelOf } from "./helpers/model-content.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 let home: TempDir;
 let store: ModelStore;

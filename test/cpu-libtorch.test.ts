@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from
 import { dirname, join } from "node:path";
 import { findAddon } from "../src/machine/libtorch/find-addon.ts";
 import { libraryFiles } from "../src/package/executable/library-files.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/fixture.ts";
 
 /** An index on a port of this machine where nothing listens. */
 const index = "http://localhost:1/cpu";

@@ -6,10 +6,10 @@ import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { cli, clientOf, follow, program } from "./helpers/cli.ts";
+import { tempDir } from "./helpers/fixture.ts";
 import { machineEnv } from "./helpers/machine.ts";
 import { inRole } from "./helpers/running.ts";
 import { modelFolder } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 /** Seconds of processor time that a process has used, from Linux's /proc. */
 function cpuSeconds(pid: number): number {

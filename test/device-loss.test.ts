@@ -9,12 +9,11 @@ import { losesDevice } from "../src/engine/device-loss.ts";
 import type { Item } from "../src/engine/engine.ts";
 import { openLocalEngine } from "../src/engine/remote/local-engine.ts";
 import { clientOf } from "./helpers/cli.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { DoublingRunner, info, one } from "./helpers/remote.ts";
 import { inRole } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const dir = fixture(tempDir);
 const store = fixture(async () => {

@@ -10,9 +10,9 @@ import { type OpenOptions, openRunners } from "../src/engine/open-runners.ts";
 import { warmUp } from "../src/engine/warm-up.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
+import { tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { withMetadata } from "./helpers/rewritten-package.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 describe("the device setting", () => {
@@ -67,23 +67,21 @@ describe("the device setting", () => {
   });
 });
 
-describe("compiled weights", () => {
-  test("for the CPU run on the CPU by default, on machines with GPUs too", async () => {
-    const path = (name: string) => weights.get(name).path;
-    const weights = await fixtures();
-    const compiled = path("aotinductor float32 one tuple");
-    const on = (operator: string | undefined, ...paths: string[]) =>
-      resolveDevices({ operator, weights: paths }, () => 1);
-    expect(await on(undefined, compiled)).toEqual(["cpu"]);
-    expect(await on("auto", path("network"), compiled)).toEqual(["cpu"]);
-    expect(await on("cuda", compiled)).toEqual(["cuda:0"]);
-    expect(await on(undefined, path("network"))).toEqual(["cuda:0"]);
-    expect(await on(undefined, "no-such-file.pt2")).toEqual(["cuda:0"]);
-    await using folder = await tempDir();
-    const forGpu = folder.join("gpu.pt2");
-    await writeFile(forGpu, withMetadata(await readFile(compiled), { AOTI_DEVICE_KEY: "cuda" }));
-    expect(await on(undefined, forGpu)).toEqual(["cuda:0"]);
-  });
+test("compiled weights for the CPU run on the CPU by default, on machines with GPUs too", async () => {
+  const path = (name: string) => weights.get(name).path;
+  const weights = await fixtures();
+  const compiled = path("aotinductor float32 one tuple");
+  const on = (operator: string | undefined, ...paths: string[]) =>
+    resolveDevices({ operator, weights: paths }, () => 1);
+  expect(await on(undefined, compiled)).toEqual(["cpu"]);
+  expect(await on("auto", path("network"), compiled)).toEqual(["cpu"]);
+  expect(await on("cuda", compiled)).toEqual(["cuda:0"]);
+  expect(await on(undefined, path("network"))).toEqual(["cuda:0"]);
+  expect(await on(undefined, "no-such-file.pt2")).toEqual(["cuda:0"]);
+  await using folder = await tempDir();
+  const forGpu = folder.join("gpu.pt2");
+  await writeFile(forGpu, withMetadata(await readFile(compiled), { AOTI_DEVICE_KEY: "cuda" }));
+  expect(await on(undefined, forGpu)).toEqual(["cuda:0"]);
 });
 
 test("for a GPU are refused on the CPU in one line with the fix", async () => {

@@ -7,8 +7,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { Glob } from "bun";
+import { tempDir } from "./helpers/fixture.ts";
 import { anchorsOf, blocksOf, isRun, linksOf, readPages, testsOf } from "./helpers/readme.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const root = resolve(import.meta.dir, "..");
 const pages = await readPages();

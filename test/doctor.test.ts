@@ -5,7 +5,7 @@ import { z } from "zod";
 import { SconceError } from "../src/base/errors.ts";
 import { native } from "../src/cli/doctor/native.ts";
 import { cli } from "./helpers/cli.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/fixture.ts";
 import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
 const report = z.object({

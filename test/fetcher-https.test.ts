@@ -3,7 +3,7 @@ import { AddressGuard } from "../src/machine/network/address-guard.ts";
 import { Fetcher } from "../src/pipeline/fetcher.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import { failureOf } from "./helpers/failure.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { type TempDir, tempDir } from "./helpers/fixture.ts";
 
 describe.skipIf(Bun.which("openssl") === null)("over https", () => {
   const guard = new AddressGuard({ allowPrivate: true, resolver: async () => ["127.0.0.1"] });

@@ -1,7 +1,7 @@
 /** The search for the native addon that was compiled for the installed libtorch. */
 import { expect, test } from "bun:test";
 import { addonFor } from "../src/machine/libtorch/find-addon.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { type TempDir, tempDir } from "./helpers/fixture.ts";
 
 test("the addon for the minor version of libtorch is chosen", async () => {
   await using dir = await addons("2.9", "2.13", "2.14");

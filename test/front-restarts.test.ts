@@ -1,11 +1,10 @@
 /** A front process that starts again answers for each model as far as the model works, and waits for none. */
 import { expect, test } from "bun:test";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole, until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const dir = fixture(tempDir);
 const store = fixture(async () => {

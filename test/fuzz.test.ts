@@ -10,8 +10,8 @@ import { programSchema } from "../src/engine/program/program-schema.ts";
 import { WeightsFile } from "../src/engine/program/weights-file.ts";
 import { targets } from "./fuzz/targets.ts";
 import { failureOf } from "./helpers/failure.ts";
+import { tempDir } from "./helpers/fixture.ts";
 import { seeded } from "./helpers/loads.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const INPUTS = 50;
 const program = fileURLToPath(new URL("../src/cli/commands/init/template/model.pt2", import.meta.url));

@@ -5,9 +5,8 @@
 import { beforeAll, expect, test } from "bun:test";
 import { symlink } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 

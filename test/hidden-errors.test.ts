@@ -7,12 +7,11 @@ import { bundleModel } from "../src/package/code/bundle.ts";
 import { loadModel } from "../src/package/code/load.ts";
 import { cli, clientOf } from "./helpers/cli.ts";
 import { eventsOf } from "./helpers/events.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { mcpClient } from "./helpers/mcp.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { receiver, secret } from "./helpers/receiver.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const path = "/srv/secret/words.txt";
 const message = `ENOENT: no such file ${path}`;

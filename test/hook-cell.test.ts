@@ -1,7 +1,7 @@
 /** The cell of a front names the running call of a hook. An input that blocked a front fails without another call. */
 import { expect, test } from "bun:test";
 import { HookCell, Hooks } from "../src/pipeline/hooks.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/fixture.ts";
 
 const place = { predictionId: "held-1", index: 70_000 };
 

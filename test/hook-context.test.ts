@@ -5,11 +5,10 @@
 import { beforeAll, expect, test } from "bun:test";
 import { clientOf, type RunningCli } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 /** A model whose output shows the context that each hook got. */
 const text = modelText({

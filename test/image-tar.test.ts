@@ -6,7 +6,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { type TarEntry, tar } from "../src/package/image/tar.ts";
 import { failure } from "./helpers/failure.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/fixture.ts";
 
 const bytes = (length: number) => new Uint8Array(length).fill(65);
 

@@ -13,12 +13,11 @@ import { annotations } from "../src/package/store/manifest.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, type TempDir, tempDir } from "./helpers/fixture.ts";
 import { platform, readImage, smallImage, smallProgram, unpackImage } from "./helpers/image.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { hasRegistry, startRegistry } from "./helpers/registry.ts";
 import { skopeo, skopeoObstacle } from "./helpers/skopeo.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 let dir: TempDir;
 let images: string;

@@ -1,6 +1,6 @@
 /** The Open Inference Protocol v2 carries numbers that JSON cannot express, in both directions. */
 import { describe, expect, test } from "bun:test";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import {
   binaryAnswer,
   binaryBody,
@@ -13,7 +13,6 @@ import {
 import { writeModel } from "./helpers/model-text.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { storeWith, type TestServer } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const model = `import { defineModel, float32, int64, ndarray, tensor, z } from "sconce";
 

@@ -3,7 +3,7 @@
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { deflateSync, gzipSync } from "node:zlib";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import {
   binaryAnswer,
@@ -23,7 +23,6 @@ import {
 import { writeModel } from "./helpers/model-text.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { tensorModel } from "./helpers/tensor-model.ts";
 
 let version: string;

@@ -1,11 +1,10 @@
 /** The Open Inference Protocol v2 refuses a request that does not fit the model, and names the fault. */
 import { describe, expect, test } from "bun:test";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { binaryBody, changed, inferPath, jsonInputs, post, refusalOf } from "./helpers/inference.ts";
 import { writeModel } from "./helpers/model-text.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { tensorModel } from "./helpers/tensor-model.ts";
 
 const dir = fixture(tempDir);

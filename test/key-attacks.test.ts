@@ -5,9 +5,8 @@ import { dirname } from "node:path";
 import { makeKey } from "../src/cli/commands/key.ts";
 import { clientOf } from "./helpers/cli.ts";
 import type { Client, PredictionBody } from "./helpers/client.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { sendRaw } from "./helpers/wire.ts";
 
 let client: Client;
@@ -254,42 +253,40 @@ async function sendOnce(line: string, headers: readonly string[]) {
   return { status: answer.status, text: `\r\n\r\n${await answer.text()}` };
 }
 
-describe("with the key of another client", () => {
-  test("no spelling of an id reads, repeats or cancels a prediction", async () => {
-    const id = prediction.prediction_id;
-    const [stem = "", suffix = ""] = id.split(/(?=\.)/);
-    const { prediction_id: own } = await client.predict([{ x: 2 }], bearer(other.secret));
-    const [, ownSuffix = ""] = own.split(/(?=\.)/);
-    const ids = [
-      id,
-      stem,
-      stem + ownSuffix,
-      id + ownSuffix,
-      `${id}%2e`,
-      `${id}.`,
-      id.replace(".", "%2E"),
-      `${id}%00${ownSuffix}`,
-    ];
-    const spelled = [
-      ...ids,
-      stem + suffix.toUpperCase() + ownSuffix,
-      `${stem}${ownSuffix}${suffix}`,
-      `./${id}`,
-      `x/../${id}`,
-    ];
-    for (const each of spelled) {
-      for (const path of [`/predictions/${each}`, `/demo/${each}`, `/base/predictions/${each}`]) {
-        for (const [method, end] of [
-          ["GET", ""],
-          ["POST", "/cancel"],
-        ] as const) {
-          const { status, text } = await send(`${method} ${path}${end}`, [`Authorization: Bearer ${other.secret}`]);
-          expect([path, end, status]).toEqual([path, end, status === 400 || status === 405 ? status : 404]);
-          expect(text.slice(text.indexOf("\r\n\r\n"))).not.toContain('"outputs"');
-        }
+test("with the key of another client, no spelling of an id reads, repeats or cancels a prediction", async () => {
+  const id = prediction.prediction_id;
+  const [stem = "", suffix = ""] = id.split(/(?=\.)/);
+  const { prediction_id: own } = await client.predict([{ x: 2 }], bearer(other.secret));
+  const [, ownSuffix = ""] = own.split(/(?=\.)/);
+  const ids = [
+    id,
+    stem,
+    stem + ownSuffix,
+    id + ownSuffix,
+    `${id}%2e`,
+    `${id}.`,
+    id.replace(".", "%2E"),
+    `${id}%00${ownSuffix}`,
+  ];
+  const spelled = [
+    ...ids,
+    stem + suffix.toUpperCase() + ownSuffix,
+    `${stem}${ownSuffix}${suffix}`,
+    `./${id}`,
+    `x/../${id}`,
+  ];
+  for (const each of spelled) {
+    for (const path of [`/predictions/${each}`, `/demo/${each}`, `/base/predictions/${each}`]) {
+      for (const [method, end] of [
+        ["GET", ""],
+        ["POST", "/cancel"],
+      ] as const) {
+        const { status, text } = await send(`${method} ${path}${end}`, [`Authorization: Bearer ${other.secret}`]);
+        expect([path, end, status]).toEqual([path, end, status === 400 || status === 405 ? status : 404]);
+        expect(text.slice(text.indexOf("\r\n\r\n"))).not.toContain('"outputs"');
       }
     }
-  });
+  }
 });
 
 test("preflights of --cors-origin need no key, and reveal nothing", async () => {

@@ -1,12 +1,11 @@
 /** Large bodies and outcomes in the queue have a time limit in proportion to their size. */
 import { describe, expect, test } from "bun:test";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { endOf, queueOn, requestOf } from "./helpers/queue.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const LARGE = 10_000_000;
 

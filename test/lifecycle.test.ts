@@ -2,13 +2,12 @@
 import { describe, expect, test } from "bun:test";
 import { cli, clientOf, type RunningCli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { freePort } from "./helpers/free-port.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole, until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const store = fixture(() => storeWith("lab"));
 /** A store with a model whose `setup` waits until a test releases it. */
@@ -212,19 +211,17 @@ describe("a signal", () => {
   });
 });
 
-describe("a stopping server", () => {
-  test("leaves unfinished predictions to the next server", async () => {
-    await using dir = await tempDir();
-    await using gate = hold();
-    const args = ["lab", "--store", dir.join("left.sqlite"), "--drain-timeout", "0.1"];
-    await using server = store.start(args);
-    const client = await clientOf(server);
-    const { prediction_id: id } = await client.create([{ x: 1, before: gate.url("a") }]);
-    await gate.arrived("a");
-    server.kill("SIGTERM");
-    expect(await server.exited).toBe(0);
-    gate.release("a");
-    await using next = store.start(args);
-    expect(await (await clientOf(next)).end(id)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
-  });
+test("a stopping server leaves unfinished predictions to the next server", async () => {
+  await using dir = await tempDir();
+  await using gate = hold();
+  const args = ["lab", "--store", dir.join("left.sqlite"), "--drain-timeout", "0.1"];
+  await using server = store.start(args);
+  const client = await clientOf(server);
+  const { prediction_id: id } = await client.create([{ x: 1, before: gate.url("a") }]);
+  await gate.arrived("a");
+  server.kill("SIGTERM");
+  expect(await server.exited).toBe(0);
+  gate.release("a");
+  await using next = store.start(args);
+  expect(await (await clientOf(next)).end(id)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
 });

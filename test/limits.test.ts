@@ -148,17 +148,15 @@ describe("the time limit", () => {
   });
 });
 
-describe("inputs that never become ready", () => {
-  test("release their places when their prediction ends", async () => {
-    await using server = await store.serve("lab", { maxFetches: 1 });
-    await using gate = hold();
-    const stuck = [{ x: 1, before: gate.url("a") }];
-    const canceled = await server.client.create(stuck);
-    await gate.arrived("a");
-    await server.client.cancel(canceled.prediction_id);
-    expect((await server.client.predict(stuck, { "Cancel-After": "0.1" })).status).toBe("failed");
-    expect((await server.client.predict([{ x: 3 }])).status).toBe("success");
-  });
+test("inputs that never become ready release their places when their prediction ends", async () => {
+  await using server = await store.serve("lab", { maxFetches: 1 });
+  await using gate = hold();
+  const stuck = [{ x: 1, before: gate.url("a") }];
+  const canceled = await server.client.create(stuck);
+  await gate.arrived("a");
+  await server.client.cancel(canceled.prediction_id);
+  expect((await server.client.predict(stuck, { "Cancel-After": "0.1" })).status).toBe("failed");
+  expect((await server.client.predict([{ x: 3 }])).status).toBe("success");
 });
 
 test("hanging files of one prediction do not delay another", async () => {

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { acquireLock, tryLock } from "../src/machine/files/lock.ts";
 import { failureOf } from "./helpers/failure.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/fixture.ts";
 
 test("a locked store is reported as busy, until the lock is released", async () => {
   await using dir = await tempDir();

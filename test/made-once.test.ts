@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { madeOnce } from "../src/machine/files/made-once.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/fixture.ts";
 
 function folderOf(text: string) {
   return async (temporary: string) => {

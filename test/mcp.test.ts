@@ -2,13 +2,13 @@
 import { describe, expect, test } from "bun:test";
 import Ajv from "ajv/dist/2020";
 import { z } from "zod";
+import { tempDir } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { mcpClient, post, revision, send } from "./helpers/mcp.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const server = new SharedServer(["lab", "picture"], "lab");
 const inputsSchema = z.array(z.record(z.string(), z.unknown()));

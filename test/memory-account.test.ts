@@ -8,7 +8,7 @@ import { SharedCounters } from "../src/machine/processes/shared-counters.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { MemoryStore } from "../src/predictions/memory-store.ts";
 import type { EndedRecord } from "../src/predictions/record.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/fixture.ts";
 
 const { signal: inTurn } = new AbortController();
 
@@ -124,18 +124,16 @@ describe("files", () => {
   });
 });
 
-describe("pictures", () => {
-  test("have their own share of memory, which other parts do not use", () => {
-    const account = new MemoryAccount({ maxBytes: 100 });
-    account.add("tensors", 100);
-    const { pictures } = account;
-    expect([pictures.maxBytes, pictures.hasRoom(35), pictures.hasRoom(36)]).toEqual([35, true, false]);
-    pictures.count(35);
-    expect([pictures.hasRoom(1), account.used, account.parts.pictures]).toEqual([false, 135, 35]);
-    account.count("tensors", -60);
-    expect(account.hasRoom("tensors", 15)).toBe(true);
-    expect([pictures.hasRoom(25), pictures.hasRoom(26)]).toEqual([true, false]);
-  });
+test("pictures have their own share of memory, which other parts do not use", () => {
+  const account = new MemoryAccount({ maxBytes: 100 });
+  account.add("tensors", 100);
+  const { pictures } = account;
+  expect([pictures.maxBytes, pictures.hasRoom(35), pictures.hasRoom(36)]).toEqual([35, true, false]);
+  pictures.count(35);
+  expect([pictures.hasRoom(1), account.used, account.parts.pictures]).toEqual([false, 135, 35]);
+  account.count("tensors", -60);
+  expect(account.hasRoom("tensors", 15)).toBe(true);
+  expect([pictures.hasRoom(25), pictures.hasRoom(26)]).toEqual([true, false]);
 });
 
 describe("results", () => {

@@ -2,10 +2,9 @@
 import { expect, test } from "bun:test";
 import { ModelStore } from "../src/package/store/store.ts";
 import { clientOf } from "./helpers/cli.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 /** Two tags of a repository, which as relative links could be URLs with the scheme `lab`, and a name with a slash. */
 const names = ["lab:latest", "lab:live", "team/ten"];

@@ -9,10 +9,9 @@ import { z } from "zod";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import { refusal } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { addModels, modelFolder, storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 const options = ["--port", "0", "--host", "127.0.0.1", "--device", "cpu"];

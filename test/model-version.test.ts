@@ -7,12 +7,11 @@ import { SqliteStore } from "../src/predictions/sqlite/sqlite-store.ts";
 import { clientOf } from "./helpers/cli.ts";
 import type { PredictionBody } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { asText, endOf, keepAll, requestOf } from "./helpers/predictions.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
 import { endIn, leftOf } from "./helpers/sqlite.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 let model: NonNullable<PredictionBody["model"]>;
 let name: string;

@@ -5,11 +5,10 @@ import { adminOf, clientOf } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { eventsOf } from "./helpers/events.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole, until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const dir = fixture(tempDir);
 const store = fixture(async () => {

@@ -8,9 +8,8 @@ import { join } from "node:path";
 import { float32, type Tensor } from "../src/author/tensor.ts";
 import type { SessionOptions } from "../src/engine/native/binding.ts";
 import { failure } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { sessions } from "./helpers/sessions.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 const made = fixture(fixtures, 600_000);

@@ -3,10 +3,9 @@ import { describe, expect, test } from "bun:test";
 import { copyFile, readFile } from "node:fs/promises";
 import { float32, type Tensor } from "../src/author/tensor.ts";
 import { closeWithin } from "./helpers/close-tensors.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { withCode } from "./helpers/rewritten-package.ts";
 import { sessions } from "./helpers/sessions.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { type Fixture, fixtures } from "./helpers/weights.ts";
 
 const made = fixture(fixtures, 600_000);

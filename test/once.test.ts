@@ -2,10 +2,9 @@
 import { describe, expect, test } from "bun:test";
 import { chosenId, idOfKey } from "../src/http/request-headers.ts";
 import { type PredictionBody, problemOf } from "./helpers/client.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { storeWith, type TestServer } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const store = fixture(() => storeWith("lab"));
 const dir = fixture(tempDir);

@@ -2,10 +2,9 @@
 import { beforeAll, expect, test } from "bun:test";
 import { openModel } from "../src/testing.ts";
 import { clientOf } from "./helpers/cli.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { modelFolder, storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 /** A model whose outputs show the parameters and the state of each function, and a variable of its file. */
 const text = `let last = "none";

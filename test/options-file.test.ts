@@ -6,9 +6,8 @@ import { serve } from "../src/cli/commands/serve.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { cliHere } from "./helpers/command-here.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const store = fixture(() => storeWith("lab", "parts"));
 

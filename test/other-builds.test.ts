@@ -2,11 +2,10 @@
 import { expect, test } from "bun:test";
 import { type Build, storeOfBuilds } from "./helpers/builds.ts";
 import { cli, clientOf, type RunningCli } from "./helpers/cli.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, type TempDir, tempDir } from "./helpers/fixture.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { descendants, isRunning, until } from "./helpers/running.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 const store = fixture(storeOfBuilds);
 

@@ -7,7 +7,7 @@ import type { App } from "../src/http/app.ts";
 import { OtherFronts } from "../src/http/other-fronts.ts";
 import { RequestContext } from "../src/http/request.ts";
 import { withContext } from "../src/http/with-context.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/fixture.ts";
 
 /** The first of two fronts. @param socket path of the other's socket */
 function frontBeside(socket: string): OtherFronts {

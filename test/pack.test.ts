@@ -1,7 +1,7 @@
 /** `npm run pack` for another processor architecture than this machine's. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/fixture.ts";
 
 const script = join(import.meta.dir, "../scripts/pack.ts");
 

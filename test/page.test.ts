@@ -2,12 +2,11 @@
 import { describe, expect, test } from "bun:test";
 import { fileURLToPath } from "node:url";
 import { hasBrowser } from "./helpers/browser.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { writeModel } from "./helpers/model-text.ts";
 import { pageProxy } from "./helpers/page-proxy.ts";
 import { modelFolder, storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { Visitor } from "./helpers/visitor.ts";
 
 const example = (name: string) => fileURLToPath(new URL(`../examples/${name}`, import.meta.url));

@@ -6,11 +6,10 @@ import { describe, expect, test } from "bun:test";
 import { clientOf, type RunningCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { eventsOf, type ServerEvent } from "./helpers/events.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { inRole } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const serve = (...args: string[]): RunningCli => store.start(["parts", "--fronts", "1", ...args]);
 

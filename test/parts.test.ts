@@ -169,18 +169,16 @@ test("`Prefer: wait` gives the whole output", async () => {
   });
 });
 
-describe("an error", () => {
-  test.each([
-    ["postprocess", "the model failed in postprocess"],
-    ["part", "the model's part does not fit its declared part: part.pid: "],
-  ])("in %s after a part fails the input, and the part was sent", async (fail, message) => {
-    const events = await post([{ x: 1, words, fail }, { x: 2 }]);
-    expect(named(events, "part")).toEqual([{ index: 0, sequence: 0, part: { text: "grüße" } }]);
-    expect(events.at(-1)?.data).toMatchObject({
-      status: "failed",
-      errors: [{ index: 0, message: expect.stringContaining(message) }],
-      partial_outputs: [null, { y: 5 }],
-    });
+test.each([
+  ["postprocess", "the model failed in postprocess"],
+  ["part", "the model's part does not fit its declared part: part.pid: "],
+])("an error in %s after a part fails the input, and the part was sent", async (fail, message) => {
+  const events = await post([{ x: 1, words, fail }, { x: 2 }]);
+  expect(named(events, "part")).toEqual([{ index: 0, sequence: 0, part: { text: "grüße" } }]);
+  expect(events.at(-1)?.data).toMatchObject({
+    status: "failed",
+    errors: [{ index: 0, message: expect.stringContaining(message) }],
+    partial_outputs: [null, { y: 5 }],
   });
 });
 

@@ -5,7 +5,7 @@ import { readJpeg } from "../src/author/jpeg.ts";
 import { Image } from "../src/author/media.ts";
 import { palettePng, withScans } from "./helpers/crafted-pictures.ts";
 import { failureOf } from "./helpers/failure.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/fixture.ts";
 
 const mediaType = "application/octet-stream";
 const progressive = await Bun.file(new URL("./data/media/progressive.jpg", import.meta.url)).bytes();

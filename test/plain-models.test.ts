@@ -11,11 +11,10 @@ import { ModelStore } from "../src/package/store/store.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { failure, refusal } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { withSource } from "./helpers/rewritten-package.ts";
 import { modelFolder } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
 let weights: Fixtures;

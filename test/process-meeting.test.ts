@@ -11,9 +11,9 @@ import { SharedCounters } from "../src/machine/processes/shared-counters.ts";
 import { Supervised } from "../src/machine/processes/supervised.ts";
 import { Watchdog } from "../src/machine/processes/watchdog.ts";
 import { failureOf } from "./helpers/failure.ts";
+import { tempDir } from "./helpers/fixture.ts";
 import { program } from "./helpers/process-roles.ts";
 import { SimulatedClock } from "./helpers/simulation.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 test("a run folder is private, and removed when released", async () => {
   await using place = await tempDir();

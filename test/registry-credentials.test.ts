@@ -10,11 +10,10 @@ import { ModelStore } from "../src/package/store/store.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { fakeRegistry } from "./helpers/fake-registry.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelOf } from "./helpers/model-content.ts";
 import { hasRegistry, startRegistry } from "./helpers/registry.ts";
 import { registryProxy } from "./helpers/registry-proxy.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 
 const password = "s3cret:with/colon";

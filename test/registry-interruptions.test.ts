@@ -4,10 +4,9 @@ import { readdir } from "node:fs/promises";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli, startCli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { hasRegistry, registryFixture } from "./helpers/registry.ts";
 import { registryProxy, type SeenRequest, type Trick } from "./helpers/registry-proxy.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 
 const weightBytes = 600_000;

@@ -6,8 +6,7 @@ import { describe, expect, test } from "bun:test";
 import { ModelStore } from "../src/package/store/store.ts";
 import { failure } from "./helpers/failure.ts";
 import { fakeRegistry } from "./helpers/fake-registry.ts";
-import { fixture } from "./helpers/fixture.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 
 const dir = fixture(tempDir);

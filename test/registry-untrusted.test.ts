@@ -10,11 +10,10 @@ import { makeCertificates } from "./helpers/certificates.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { type Answer, type Content, fakeRegistry } from "./helpers/fake-registry.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelConfig } from "./helpers/model-content.ts";
 import { hasRegistry, startRegistry } from "./helpers/registry.ts";
 import { registryProxy } from "./helpers/registry-proxy.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 
 const dir = fixture(tempDir);

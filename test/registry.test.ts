@@ -6,11 +6,10 @@ import { ModelStore } from "../src/package/store/store.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { hasRegistry, registryFixture, startRegistry } from "./helpers/registry.ts";
 import { registryProxy } from "./helpers/registry-proxy.ts";
 import { skopeo, skopeoObstacle } from "./helpers/skopeo.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 
 const registry = registryFixture();

@@ -4,13 +4,12 @@ import { type Build, storeOfBuilds } from "./helpers/builds.ts";
 import { adminOf, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import type { Client, PredictionBody } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { inRole, until } from "./helpers/running.ts";
 import { addModels } from "./helpers/server.ts";
 import { switchUnderLoad } from "./helpers/switches.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const store = fixture(storeOfBuilds);
 beforeAll(async () => {

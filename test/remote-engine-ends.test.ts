@@ -4,8 +4,8 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { float32, tensor } from "../src/author/tensor.ts";
 import { SconceError } from "../src/base/errors.ts";
+import { tempDir } from "./helpers/fixture.ts";
 import { Front, ScriptedEngine } from "./helpers/remote.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 test("an engine process is released only after it has answered the connection", async () => {
   await using dir = await tempDir();

@@ -5,8 +5,8 @@ import { authorStack, messageWithLine } from "../src/base/author-line.ts";
 import { SconceError } from "../src/base/errors.ts";
 import { EngineServer, type EngineServerOptions } from "../src/engine/remote/engine-server.ts";
 import type { Runner } from "../src/engine/runner.ts";
+import { type TempDir, tempDir } from "./helpers/fixture.ts";
 import { DoublingRunner, Front, info, one } from "./helpers/remote.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 /** Starts an engine server on a socket, for `await using`: the end of the scope closes it. */
 async function served(path: string, runner: Runner, options: Partial<EngineServerOptions> = {}) {

@@ -24,21 +24,19 @@ describe("an unknown path", () => {
   });
 });
 
-describe("a method that a path does not support gives 405 with Allow:", () => {
-  test.each([
-    ["GET", "/predictions", "POST"],
-    ["PUT", "/predictions", "POST"],
-    ["OPTIONS", "/predictions", "POST"],
-    ["DELETE", "/predictions/abc", "HEAD, GET, PUT"],
-    ["POST", "/predictions/abc", "HEAD, GET, PUT"],
-    ["GET", "/predictions/abc/cancel", "POST"],
-    ["POST", "/", "HEAD, GET"],
-    ["PATCH", "/metrics", "HEAD, GET"],
-  ])("%s %s", async (method, path, allow) => {
-    const response = await server.client.fetch(path, { method });
-    expect(response.headers.get("allow")).toBe(allow);
-    expect(await problemOf(response)).toMatchObject({ status: 405 });
-  });
+test.each([
+  ["GET", "/predictions", "POST"],
+  ["PUT", "/predictions", "POST"],
+  ["OPTIONS", "/predictions", "POST"],
+  ["DELETE", "/predictions/abc", "HEAD, GET, PUT"],
+  ["POST", "/predictions/abc", "HEAD, GET, PUT"],
+  ["GET", "/predictions/abc/cancel", "POST"],
+  ["POST", "/", "HEAD, GET"],
+  ["PATCH", "/metrics", "HEAD, GET"],
+])("a method that a path does not support gives 405 with Allow: %s %s", async (method, path, allow) => {
+  const response = await server.client.fetch(path, { method });
+  expect(response.headers.get("allow")).toBe(allow);
+  expect(await problemOf(response)).toMatchObject({ status: 405 });
 });
 
 describe("HEAD", () => {
@@ -79,19 +77,17 @@ function linesOf(head: string): string[] {
   return lines.filter((line) => !line.startsWith("date:")).sort();
 }
 
-describe("GET /", () => {
-  test("describes the model", async () => {
-    const response = await server.client.fetch("/");
-    expect((await response.json()) as object).toEqual({
-      name: "lab",
-      tag: expect.stringMatching(/^[0-9a-f]{12}$/),
-      digest: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
-      description: "Doubles a number and adds one.",
-      batch_size: 4,
-      input_schema: expect.objectContaining({ type: "object", required: ["x"], additionalProperties: false }),
-      output_schema: expect.objectContaining({ type: "object", required: ["y", "together"] }),
-      demo_output_schema: expect.objectContaining({ type: "object" }),
-    });
+test("GET / describes the model", async () => {
+  const response = await server.client.fetch("/");
+  expect((await response.json()) as object).toEqual({
+    name: "lab",
+    tag: expect.stringMatching(/^[0-9a-f]{12}$/),
+    digest: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
+    description: "Doubles a number and adds one.",
+    batch_size: 4,
+    input_schema: expect.objectContaining({ type: "object", required: ["x"], additionalProperties: false }),
+    output_schema: expect.objectContaining({ type: "object", required: ["y", "together"] }),
+    demo_output_schema: expect.objectContaining({ type: "object" }),
   });
 });
 
@@ -126,16 +122,14 @@ describe("metrics", () => {
   });
 });
 
-describe("a connection", () => {
-  test("that sends nothing is closed, unless it waits for a prediction", async () => {
-    await using gate = hold();
-    await using strict = await server.beside("lab", { idleTimeout: 1 });
-    const waiting = strict.client.predict([{ x: 1, before: gate.url("a") }]);
-    await gate.arrived("a");
-    const stalled =
-      "POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n[";
-    await sendRaw(strict.url, stalled);
-    gate.release("a");
-    expect((await waiting).status).toBe("success");
-  }, 120_000);
-});
+test("a connection that sends nothing is closed, unless it waits for a prediction", async () => {
+  await using gate = hold();
+  await using strict = await server.beside("lab", { idleTimeout: 1 });
+  const waiting = strict.client.predict([{ x: 1, before: gate.url("a") }]);
+  await gate.arrived("a");
+  const stalled =
+    "POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n[";
+  await sendRaw(strict.url, stalled);
+  gate.release("a");
+  expect((await waiting).status).toBe("success");
+}, 120_000);

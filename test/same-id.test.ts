@@ -3,12 +3,11 @@ import { describe, expect, test } from "bun:test";
 import { z } from "zod";
 import { makeKey } from "../src/cli/commands/key.ts";
 import { clientOf } from "./helpers/cli.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { receiver, secret } from "./helpers/receiver.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 /** Repeats the letter of the input: as text, and as a large file. */
 const model = modelText({

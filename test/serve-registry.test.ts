@@ -4,11 +4,10 @@ import { pulledModel } from "../src/cli/commands/registry/registry-pull.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { hasRegistry, registryFixture } from "./helpers/registry.ts";
 import { registryProxy } from "./helpers/registry-proxy.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { pushTo, putModel } from "./helpers/transfer.ts";
 
 const weightBytes = 50_000;

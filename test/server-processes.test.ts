@@ -9,12 +9,11 @@ import { frontsOf } from "../src/server/server.ts";
 import { clientOf } from "./helpers/cli.ts";
 import { type Client, problemOf } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { hasLibtorch, inRole, isRunning, until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { post, sendRaw, wire } from "./helpers/wire.ts";
 
 const dir = fixture(tempDir);

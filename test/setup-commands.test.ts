@@ -3,9 +3,9 @@
 import { expect, test } from "bun:test";
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { tempDir } from "./helpers/fixture.ts";
 import { machineEnv } from "./helpers/machine.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const root = dirname(import.meta.dir);
 

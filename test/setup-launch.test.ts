@@ -13,8 +13,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import { fixture } from "./helpers/fixture.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 
 const root = dirname(import.meta.dir);
 const dir = fixture(tempDir);

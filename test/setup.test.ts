@@ -18,8 +18,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { isSetUp } from "../scripts/setup.ts";
-import { fixture } from "./helpers/fixture.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 
 const root = dirname(import.meta.dir);
 const dir = fixture(tempDir);

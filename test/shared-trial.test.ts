@@ -5,10 +5,9 @@ import { basename, join } from "node:path";
 import { otherValues } from "../src/cli/build/trial-items.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { mistakes } from "./helpers/exports.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { modelFolder } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 const weights = fixture(fixtures, 600_000);

@@ -5,12 +5,12 @@ import { log } from "../src/base/log.ts";
 import { problemOf, problemStatus } from "../src/http/problem.ts";
 import { problemOf as problemOfResponse } from "./helpers/client.ts";
 import { failure, failureOf } from "./helpers/failure.ts";
+import { tempDir } from "./helpers/fixture.ts";
 import { killedAfter } from "./helpers/killed-store.ts";
 import { asText, largeEndOf, requestOf } from "./helpers/predictions.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
 import { leftOf, open } from "./helpers/sqlite.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
 const onDisks = describe.skipIf(!canMount);

@@ -4,10 +4,10 @@
  */
 import { describe, expect, test } from "bun:test";
 import { readdir, stat } from "node:fs/promises";
+import { tempDir } from "./helpers/fixture.ts";
 import { endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
 import { until } from "./helpers/running.ts";
 import { endIn, leftOf, open } from "./helpers/sqlite.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 describe("ended predictions above the limits are removed", () => {
   test("by bytes, except the newest", async () => {

@@ -3,9 +3,9 @@ import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readdir, stat } from "node:fs/promises";
 import type { SqliteStore } from "../src/predictions/sqlite/sqlite-store.ts";
+import { tempDir } from "./helpers/fixture.ts";
 import { asText, endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
 import { endIn, leftOf, open } from "./helpers/sqlite.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 test("with --take-over, a server opens the file when the earlier one has closed it, or stops waiting when it ends", async () => {
   await using dir = await tempDir();
@@ -184,36 +184,32 @@ test("many changes of one turn of the event loop are all stored", async () => {
   expect(next.retained.count).toBe(250);
 });
 
-describe("the origin of a prediction", () => {
-  test("is known to the next process", async () => {
-    await using dir = await tempDir();
-    const origin = { requestId: 'a "b" é\\', traceId: "4bf92f3577b34da6a3ce929d0e0e4736", spanId: undefined };
-    const store = await open(dir);
-    // The origin of a request is the whole HTTP request, of which stores keep only the facts.
-    await store.accept(requestOf("a1", { origin: Object.assign({ headers: "secret" }, origin), body: "[語]" }));
-    await store.accept(requestOf("a2"));
-    await store.close();
-    await using next = await open(dir);
-    expect((await leftOf(next)).map(({ id, body, origin }) => ({ id, body, origin }))).toEqual([
-      { id: "a1", body: "[語]", origin },
-      { id: "a2", body: '["a2"]', origin: undefined },
-    ]);
-  });
+test("the origin of a prediction is known to the next process", async () => {
+  await using dir = await tempDir();
+  const origin = { requestId: 'a "b" é\\', traceId: "4bf92f3577b34da6a3ce929d0e0e4736", spanId: undefined };
+  const store = await open(dir);
+  // The origin of a request is the whole HTTP request, of which stores keep only the facts.
+  await store.accept(requestOf("a1", { origin: Object.assign({ headers: "secret" }, origin), body: "[語]" }));
+  await store.accept(requestOf("a2"));
+  await store.close();
+  await using next = await open(dir);
+  expect((await leftOf(next)).map(({ id, body, origin }) => ({ id, body, origin }))).toEqual([
+    { id: "a1", body: "[語]", origin },
+    { id: "a2", body: '["a2"]', origin: undefined },
+  ]);
 });
 
-describe("the outcome of a client that waited", () => {
-  test("stays in memory within the limits of retention, and is in no file", async () => {
-    await using dir = await tempDir();
-    const store = await open(dir, { retention: { ...keepAll, maxBytes: 102_000 } });
-    const records = [endOf("a1"), endOf("a2"), largeEndOf("a3", 100_000)];
-    for (const record of records) store.finish(record, false);
-    const found = await Promise.all(records.map(({ id }) => store.read(id)));
-    expect(found).toEqual([undefined, ...records.slice(1)]);
-    expect(store.retained.count).toBe(2);
-    await store.close();
-    await using next = await open(dir);
-    expect(next.retained.count).toBe(0);
-  });
+test("the outcome of a client that waited stays in memory within the limits of retention, and is in no file", async () => {
+  await using dir = await tempDir();
+  const store = await open(dir, { retention: { ...keepAll, maxBytes: 102_000 } });
+  const records = [endOf("a1"), endOf("a2"), largeEndOf("a3", 100_000)];
+  for (const record of records) store.finish(record, false);
+  const found = await Promise.all(records.map(({ id }) => store.read(id)));
+  expect(found).toEqual([undefined, ...records.slice(1)]);
+  expect(store.retained.count).toBe(2);
+  await store.close();
+  await using next = await open(dir);
+  expect(next.retained.count).toBe(0);
 });
 
 test("the webhook of a prediction is there for the next process, before and after the end, until it is removed", async () => {

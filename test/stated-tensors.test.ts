@@ -7,9 +7,9 @@ import { ModelStore } from "../src/package/store/store.ts";
 import { openModel } from "../src/testing.ts";
 import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
+import { tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const weights = fileURLToPath(new URL("../examples/digits/digits.pt2", import.meta.url));
 

@@ -4,10 +4,9 @@ import { readFile } from "node:fs/promises";
 import type { Predict } from "../src/author/session.ts";
 import { type Tensor, type TensorSpec, tensor } from "../src/author/tensor.ts";
 import { openRunners } from "../src/engine/open-runners.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { withSource } from "./helpers/rewritten-package.ts";
 import { sessions } from "./helpers/sessions.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 const x: TensorSpec = { dtype: "float32", dims: [4] };

@@ -3,9 +3,8 @@ import { open, readdir } from "node:fs/promises";
 import { annotations, mediaTypes } from "../src/package/store/manifest.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { failure, failureOf } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelConfig, modelLayers, modelOf } from "./helpers/model-content.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
 const folder = fixture(tempDir);
@@ -44,8 +43,9 @@ describe("a model that can't be found", () => {
   });
 });
 
-describe("a model for which there is no disk space, or no permission to write", () => {
-  test.skipIf(!canMount)("is reported with a fix (skipped where file systems cannot be mounted)", async () => {
+test.skipIf(!canMount)(
+  "a model for which there is no disk space, or no permission to write, is reported with a fix (skipped where file systems cannot be mounted)",
+  async () => {
     await using dir = await tempDir();
     using disk = tmpfs(dir.join("disk"), "256k");
     const store = new ModelStore(disk.path);
@@ -55,8 +55,8 @@ describe("a model for which there is no disk space, or no permission to write", 
       `store_unwritable: the model store ${disk.path} has no space left; make room, or remove models with \`sconce rm\``,
     );
     expect(await store.list()).toEqual([]);
-  });
-});
+  },
+);
 
 test.skipIf(!canMount)(
   "a read-only store is reported by all commands that write to it (skipped where file systems cannot be mounted)",

@@ -2,8 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import type { PartialBlob } from "../src/package/store/partial-blob.ts";
 import { ModelStore } from "../src/package/store/store.ts";
+import { type TempDir, tempDir } from "./helpers/fixture.ts";
 import { modelConfig, modelLayers, modelOf } from "./helpers/model-content.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 type Fill = (partial: PartialBlob, whole: Uint8Array) => Promise<void>;
 

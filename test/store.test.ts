@@ -4,9 +4,8 @@ import { storeLocation } from "../src/machine/files/location.ts";
 import { annotations, mediaTypes } from "../src/package/store/manifest.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { failureOf } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelConfig, modelLayers, modelOf } from "./helpers/model-content.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const folder = fixture(tempDir);
 const newStore = () => new ModelStore(folder.join(crypto.randomUUID()));

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { SconceError } from "../src/base/errors.ts";
 import { isOwnFault } from "../src/server/stray-errors.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/fixture.ts";
 
 const withStack = (...frames: string[]): Error =>
   Object.assign(new Error("no"), { stack: ["Error: no", ...frames.map((frame) => `    at ${frame}`)].join("\n") });

@@ -2,10 +2,9 @@
 import { expect, test } from "bun:test";
 import { type Build, storeOfBuilds } from "./helpers/builds.ts";
 import { clientOf, type RunningCli } from "./helpers/cli.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, type TempDir, tempDir } from "./helpers/fixture.ts";
 import { freePort } from "./helpers/free-port.ts";
 import { hold } from "./helpers/hold.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 const store = fixture(storeOfBuilds);
 

@@ -6,9 +6,9 @@ import { init } from "../src/cli/commands/init.ts";
 import { tensor } from "../src/index.ts";
 import { openModel } from "../src/testing.ts";
 import { commandHere } from "./helpers/command-here.ts";
+import { tempDir } from "./helpers/fixture.ts";
 import { blocksOf } from "./helpers/readme.ts";
 import { modelFolder } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const digits = fileURLToPath(new URL("../examples/digits", import.meta.url));
 

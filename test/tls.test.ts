@@ -4,9 +4,8 @@ import type { TlsPaths } from "../src/http/options.ts";
 import { tlsOf } from "../src/http/tls-files.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import { failureOf } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 let ca: string;
 

@@ -6,9 +6,8 @@ import { runnableWeights } from "../src/cli/build/plain/plain-model.ts";
 import { cli } from "./helpers/cli.ts";
 import { mistakes } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 let programs: string;
 const dir = fixture(tempDir);

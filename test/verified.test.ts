@@ -4,10 +4,9 @@ import { readFile, utimes, writeFile } from "node:fs/promises";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, type TempDir, tempDir } from "./helpers/fixture.ts";
 import { modelOf } from "./helpers/model-content.ts";
 import { storeWith } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 /** Changes the last byte of a file, but not the file's times. */
 async function changeOneByte(path: string): Promise<void> {

@@ -7,12 +7,11 @@ import { WebhookSender } from "../src/predictions/webhooks/webhook-sender.ts";
 import type { ServeConfig } from "../src/server/config.ts";
 import { clientOf } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
-import { fixture } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { receiver, secret } from "./helpers/receiver.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 let client: Client;
 
@@ -131,57 +130,53 @@ describe("the end of a prediction", () => {
   });
 });
 
-describe("an id that is used again after its prediction has expired", () => {
-  test("is sent to its new receiver, and no longer to the earlier one", async () => {
-    const isTold = Promise.withResolvers<unknown>();
-    await using to = receiver(({ path, data }) => {
-      if (path === "/earlier") return new Response(null, { status: 500 });
-      isTold.resolve(data.outputs);
-      return new Response();
-    });
-    await using forgetful = await store.serve("lab", { ...signing, retainBytes: 1 });
-    const { client } = forgetful;
-    await client.put("an-id-that-is-taken-again", [{ x: 1 }], told(to.url("/earlier")));
-    await to.until(1);
-    await client.put("another-id-of-a-prediction", [{ x: 1 }]);
-    await client.put("an-id-that-is-taken-again", [{ x: 2 }], told(to.url("/new")));
-    expect(await isTold.promise).toMatchObject([{ y: 5 }]);
-    await until(async () => (await client.metric("sconce_waiting_webhooks")) === 0);
-    expect(await client.metric('sconce_webhooks_total{result="given_up"}')).toBe(1);
+test("an id that is used again after its prediction has expired is sent to its new receiver, and no longer to the earlier one", async () => {
+  const isTold = Promise.withResolvers<unknown>();
+  await using to = receiver(({ path, data }) => {
+    if (path === "/earlier") return new Response(null, { status: 500 });
+    isTold.resolve(data.outputs);
+    return new Response();
   });
+  await using forgetful = await store.serve("lab", { ...signing, retainBytes: 1 });
+  const { client } = forgetful;
+  await client.put("an-id-that-is-taken-again", [{ x: 1 }], told(to.url("/earlier")));
+  await to.until(1);
+  await client.put("another-id-of-a-prediction", [{ x: 1 }]);
+  await client.put("an-id-that-is-taken-again", [{ x: 2 }], told(to.url("/new")));
+  expect(await isTold.promise).toMatchObject([{ y: 5 }]);
+  await until(async () => (await client.metric("sconce_waiting_webhooks")) === 0);
+  expect(await client.metric('sconce_webhooks_total{result="given_up"}')).toBe(1);
 });
 
-describe("after a restart", () => {
-  test("of a killed server, messages that were not sent are sent, about ended and unfinished predictions", async () => {
-    let isUp = false;
-    await using to = receiver(() => new Response(null, { status: isUp ? 200 : 500 }));
-    await using gate = hold();
-    const path = dir.join("killed.sqlite");
-    const serve = () =>
-      store.start(["lab", "--store", path], { SCONCE_WEBHOOK_SECRET: secret, SCONCE_ALLOW_PRIVATE_URLS: "1" });
-    await using first = serve();
-    const killed = await clientOf(first);
-    const ended = await killed.create([{ x: 1 }], told(to.url("/ended")));
-    const running = await killed.create([{ x: 2, before: gate.url("a") }], told(to.url("/running")));
-    await to.until(1);
-    await gate.arrived("a");
-    first.kill("SIGKILL");
-    await first.exited;
-    isUp = true;
-    gate.release("a");
-    await using _second = serve();
-    const seen = new Map<unknown, string>();
-    for (let count = to.received.length; seen.size < 2; count++) {
-      const message = (await to.until(count + 1))[count];
-      seen.set(message?.id, message?.path ?? "");
-    }
-    expect(seen).toEqual(
-      new Map<unknown, string>([
-        [`msg_${ended.prediction_id}`, "/ended"],
-        [`msg_${running.prediction_id}`, "/running"],
-      ]),
-    );
-  });
+test("after a restart of a killed server, messages that were not sent are sent, about ended and unfinished predictions", async () => {
+  let isUp = false;
+  await using to = receiver(() => new Response(null, { status: isUp ? 200 : 500 }));
+  await using gate = hold();
+  const path = dir.join("killed.sqlite");
+  const serve = () =>
+    store.start(["lab", "--store", path], { SCONCE_WEBHOOK_SECRET: secret, SCONCE_ALLOW_PRIVATE_URLS: "1" });
+  await using first = serve();
+  const killed = await clientOf(first);
+  const ended = await killed.create([{ x: 1 }], told(to.url("/ended")));
+  const running = await killed.create([{ x: 2, before: gate.url("a") }], told(to.url("/running")));
+  await to.until(1);
+  await gate.arrived("a");
+  first.kill("SIGKILL");
+  await first.exited;
+  isUp = true;
+  gate.release("a");
+  await using _second = serve();
+  const seen = new Map<unknown, string>();
+  for (let count = to.received.length; seen.size < 2; count++) {
+    const message = (await to.until(count + 1))[count];
+    seen.set(message?.id, message?.path ?? "");
+  }
+  expect(seen).toEqual(
+    new Map<unknown, string>([
+      [`msg_${ended.prediction_id}`, "/ended"],
+      [`msg_${running.prediction_id}`, "/running"],
+    ]),
+  );
 });
 
 describe("a request is refused", () => {

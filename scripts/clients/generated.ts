@@ -5,8 +5,8 @@
 import { cp, mkdir, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { preparedModel } from "../../examples/minilm/prepared.ts";
+import { type TempDir, tempDir } from "../../test/helpers/fixture.ts";
 import { storeWith, type TestServer } from "../../test/helpers/server.ts";
-import { type TempDir, tempDir } from "../../test/helpers/temp-dir.ts";
 import { root } from "../setup/step.ts";
 import { type Environment, environment, sources } from "./environment.ts";
 

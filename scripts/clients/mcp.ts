@@ -3,9 +3,9 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { messageOf } from "../../src/base/errors.ts";
+import { tempDir } from "../../test/helpers/fixture.ts";
 import { modelText, writeModel } from "../../test/helpers/model-text.ts";
 import { storeWith } from "../../test/helpers/server.ts";
-import { tempDir } from "../../test/helpers/temp-dir.ts";
 import { type Environment, environment, sources } from "./environment.ts";
 
 /**

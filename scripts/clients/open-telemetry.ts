@@ -1,8 +1,8 @@
 /** Receives a server's exports by OTLP, and decodes them with the protobuf definitions of OpenTelemetry's collector. */
 import { join } from "node:path";
 import { clientOf, startCli } from "../../test/helpers/cli.ts";
+import { tempDir } from "../../test/helpers/fixture.ts";
 import { storeWith } from "../../test/helpers/server.ts";
-import { tempDir } from "../../test/helpers/temp-dir.ts";
 import { environment, sources } from "./environment.ts";
 
 export async function openTelemetry(): Promise<void> {

@@ -5,8 +5,8 @@
 import { join } from "node:path";
 import { preparedModel } from "../../examples/minilm/prepared.ts";
 import { isObject } from "../../src/base/json.ts";
+import { tempDir } from "../../test/helpers/fixture.ts";
 import { storeWith, type TestServer } from "../../test/helpers/server.ts";
-import { tempDir } from "../../test/helpers/temp-dir.ts";
 import { root } from "../setup/step.ts";
 import { environment, sources } from "./environment.ts";
 

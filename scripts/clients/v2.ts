@@ -2,9 +2,9 @@
 import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { tempDir } from "../../test/helpers/fixture.ts";
 import { writeModel } from "../../test/helpers/model-text.ts";
 import { storeWith } from "../../test/helpers/server.ts";
-import { tempDir } from "../../test/helpers/temp-dir.ts";
 import { arrayModel, tensorModel } from "../../test/helpers/tensor-model.ts";
 import { root } from "../setup/step.ts";
 import { type Environment, environment, sources } from "./environment.ts";

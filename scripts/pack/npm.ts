@@ -14,7 +14,7 @@ import {
 } from "../../src/base/platform-package.ts";
 import { addonName } from "../../src/machine/libtorch/pack.ts";
 import type { Target } from "../../src/package/executable/target.ts";
-import { tempDir } from "../../test/helpers/temp-dir.ts";
+import { tempDir } from "../../test/helpers/fixture.ts";
 import type { PackOptions } from "../pack.ts";
 import { sourcesDigest } from "../setup/addon.ts";
 import { run } from "../setup/command.ts";

@@ -1,6 +1,6 @@
 /** Tries a command line in an empty home folder, and prints how long each step takes. */
 import { clientOf, follow } from "../../test/helpers/cli.ts";
-import { tempDir } from "../../test/helpers/temp-dir.ts";
+import { tempDir } from "../../test/helpers/fixture.ts";
 
 /** Makes a model, serves it, and makes an executable and an image of it. */
 export async function tryCommandLine(sconce: string, env: Readonly<Record<string, string>> = {}): Promise<void> {

@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { formatBytes } from "../../src/base/bytes.ts";
 import { type Architecture, thisArchitecture } from "../../src/base/platform-package.ts";
 import { addonName } from "../../src/machine/libtorch/pack.ts";
-import { tempDir } from "../../test/helpers/temp-dir.ts";
+import { tempDir } from "../../test/helpers/fixture.ts";
 import type { PackOptions } from "../pack.ts";
 import { run } from "../setup/command.ts";
 import { readLibtorch } from "../setup/libtorch.ts";

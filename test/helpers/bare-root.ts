@@ -6,7 +6,7 @@
 import { chmod, copyFile, link, mkdir, realpath, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { follow, type RunningCli } from "./cli.ts";
-import { tempDir } from "./temp-dir.ts";
+import { tempDir } from "./fixture.ts";
 
 /** The default user of programs, which is not root, so programs that need root's rights fail. */
 const defaultUser = { uid: 65532, gid: 65532 };

@@ -2,7 +2,7 @@
 import { chmodSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { debianTool } from "./debian-tools.ts";
-import { tempDir } from "./temp-dir.ts";
+import { tempDir } from "./fixture.ts";
 
 const name = "chromium-headless-shell";
 

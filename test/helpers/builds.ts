@@ -8,10 +8,10 @@ import { build as buildCommand } from "../../src/cli/commands/build.ts";
 import { ModelStore } from "../../src/package/store/store.ts";
 import type { PredictionBody } from "./client.ts";
 import { commandHere } from "./command-here.ts";
+import { tempDir } from "./fixture.ts";
 import { writeModel } from "./model-text.ts";
 import { modelFolder, storeWith, type TestStore } from "./server.ts";
 import { shared } from "./shared.ts";
-import { tempDir } from "./temp-dir.ts";
 
 /** Number that each build adds to the outputs 2 x + 1. */
 export const beyond = { v1: 0, v2: 1000, v3: 2000 } as const;

@@ -1,5 +1,5 @@
 /** TLS certificates for test servers, made with openssl. */
-import type { TempDir } from "./temp-dir.ts";
+import type { TempDir } from "./fixture.ts";
 
 /**
  * Makes a certificate authority for tests, and a certificate for files.test and 127.0.0.1 that it signs. Each test run

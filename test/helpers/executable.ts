@@ -8,9 +8,9 @@ import { loaders } from "../../src/machine/libtorch/linked-libraries.ts";
 import { libraryFiles } from "../../src/package/executable/library-files.ts";
 import { packLibraries } from "../../src/package/executable/library-pack.ts";
 import { type CliResult, cli, clientOf, follow, type RunningCli } from "./cli.ts";
+import { tempDir } from "./fixture.ts";
 import { cacheFolder } from "./machine.ts";
 import { shared } from "./shared.ts";
-import { tempDir } from "./temp-dir.ts";
 
 /**
  * Packs the libraries of executable files at a low compression level, which takes a fifth of the time. Tests do not

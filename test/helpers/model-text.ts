@@ -1,8 +1,8 @@
 /** Writes model folders for tests. A test changes a field to make a mistake. */
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { TempDir } from "./fixture.ts";
 import { modelFolder } from "./server.ts";
-import type { TempDir } from "./temp-dir.ts";
 
 /** Valid fields of a small model, as source text. The model has the weights of `test/models/lab`. */
 const right = {

@@ -4,9 +4,9 @@ import { copyFile, readFile, symlink } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { z } from "zod";
 import { guideWeights } from "./exports.ts";
+import { tempDir } from "./fixture.ts";
 import { blocksOf } from "./readme.ts";
 import { storeWith } from "./server.ts";
-import { tempDir } from "./temp-dir.ts";
 
 const root = join(import.meta.dir, "../..");
 

@@ -5,13 +5,13 @@ import { dirname, join } from "node:path";
 import { z } from "zod";
 import { pythonVariables, readLibtorch } from "../../scripts/setup/libtorch.ts";
 import { clientOf, follow, program, type RunningCli, sources } from "./cli.ts";
+import { tempDir } from "./fixture.ts";
 import { freePort } from "./free-port.ts";
 import { cacheFolder, machineEnv } from "./machine.ts";
 import { blocksOf, commandsOf, isRun } from "./readme.ts";
 import { hasRegistry, startRegistry } from "./registry.ts";
 import { fastCompilation } from "./script-runner.ts";
 import { addModels } from "./server.ts";
-import { tempDir } from "./temp-dir.ts";
 
 const root = join(import.meta.dir, "../..");
 

@@ -5,7 +5,7 @@
 import { Redis } from "ioredis";
 import { matchIn } from "./child-output.ts";
 import { debianTool } from "./debian-tools.ts";
-import { tempDir } from "./temp-dir.ts";
+import { tempDir } from "./fixture.ts";
 
 const given = process.env.SCONCE_TEST_REDIS;
 const tool = given === undefined ? debianTool("redis-server") : { command: given, env: {} };

@@ -1,8 +1,7 @@
 /** A registry on a free loopback port: Debian's docker-registry, the reference implementation. */
 import { matchIn } from "./child-output.ts";
 import { debianTool } from "./debian-tools.ts";
-import { fixture } from "./fixture.ts";
-import { tempDir } from "./temp-dir.ts";
+import { fixture, tempDir } from "./fixture.ts";
 
 /** Whether the registry is installed. Without it, tests with a registry are skipped. */
 export const hasRegistry = debianTool("docker-registry") !== undefined;

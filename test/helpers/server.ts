@@ -11,9 +11,9 @@ import { type Server, startServer } from "../../src/server/server.ts";
 import { type RunningCli, startCli } from "./cli.ts";
 import { Client } from "./client.ts";
 import { commandHere } from "./command-here.ts";
+import { tempDir } from "./fixture.ts";
 import { machineEnv } from "./machine.ts";
 import { shared } from "./shared.ts";
-import { tempDir } from "./temp-dir.ts";
 
 const { SCONCE_DEVICE: device } = machineEnv;
 const folder = fileURLToPath(new URL("../models", import.meta.url));

@@ -1,8 +1,8 @@
 /** A model whose hook ends its process, or never returns. */
 import { type RunningCli, startCli } from "./cli.ts";
+import type { TempDir } from "./fixture.ts";
 import { modelText, writeModel } from "./model-text.ts";
 import type { TestStore } from "./server.ts";
-import type { TempDir } from "./temp-dir.ts";
 
 /**
  * The hook `preprocess` of the model. The input x chooses its behaviour: -1 never returns, -4 blocks the thread

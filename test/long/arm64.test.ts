@@ -19,12 +19,11 @@ import { arm64Obstacle, arm64Root, emulation, minor } from "../helpers/arm64.ts"
 import { bareRoot } from "../helpers/bare-root.ts";
 import { clientOf, type RunningCli } from "../helpers/cli.ts";
 import type { Client } from "../helpers/client.ts";
-import { fixture } from "../helpers/fixture.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 import { readImage, startOf, unpackImage } from "../helpers/image.ts";
 import { cacheFolder } from "../helpers/machine.ts";
 import { npmRegistry } from "../helpers/npm-registry.ts";
 import { storeWith } from "../helpers/server.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 
 const checkout = join(import.meta.dir, "../..");
 const obstacle = await arm64Obstacle();

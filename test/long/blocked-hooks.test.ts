@@ -2,11 +2,10 @@
 import { expect, test } from "bun:test";
 import { clientOf, type RunningCli } from "../helpers/cli.ts";
 import type { Client } from "../helpers/client.ts";
-import { fixture } from "../helpers/fixture.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 import { inRole } from "../helpers/running.ts";
 import { storeWith } from "../helpers/server.ts";
 import { serveStray, strayModel } from "../helpers/stray-model.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 
 const dir = fixture(tempDir);
 const store = fixture(async () => storeWith(await strayModel(dir)));

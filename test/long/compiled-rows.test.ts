@@ -10,10 +10,9 @@ import { ModelStore } from "../../src/package/store/store.ts";
 import { cli } from "../helpers/cli.ts";
 import { exactPrograms, fewRows } from "../helpers/exports.ts";
 import { failure } from "../helpers/failure.ts";
-import { fixture } from "../helpers/fixture.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 import { fastCompilation } from "../helpers/script-runner.ts";
 import { sessions } from "../helpers/sessions.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 
 let folder: string;
 let exact: string;

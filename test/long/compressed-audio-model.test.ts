@@ -7,12 +7,11 @@ import { Audio } from "../../src/index.ts";
 import { clientOf, follow } from "../helpers/cli.ts";
 import { executable } from "../helpers/executable.ts";
 import { guideWeights } from "../helpers/exports.ts";
-import { fixture } from "../helpers/fixture.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 import { cacheFolder } from "../helpers/machine.ts";
 import { blocksOf } from "../helpers/readme.ts";
 import { storeWith } from "../helpers/server.ts";
 import { hasSounds, type Sound, soundOf } from "../helpers/sounds.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 
 const root = join(import.meta.dir, "../..");
 const names = ["16000-1.mp3", "22050-2.mp3", "44100-2.ogg", "48000-2.opus"];

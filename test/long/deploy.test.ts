@@ -13,8 +13,8 @@ import { variableName } from "../../src/cli/command-line/command.ts";
 import { registryOptions } from "../../src/cli/commands/registry/registry-options.ts";
 import { commonOptions, serveOptions } from "../../src/server/config.ts";
 import { debianTool } from "../helpers/debian-tools.ts";
+import { tempDir } from "../helpers/fixture.ts";
 import { freePort, isFree } from "../helpers/free-port.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 
 const root = resolve(import.meta.dir, "../..");
 const folder = join(root, "deploy");

@@ -1,9 +1,9 @@
 /** Every line of docs/tutorial.md works if it is pasted, in order, into an empty folder. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
+import { tempDir } from "../helpers/fixture.ts";
 import { startReader } from "../helpers/reader.ts";
 import { blocksOf } from "../helpers/readme.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 
 const root = join(import.meta.dir, "../..");
 

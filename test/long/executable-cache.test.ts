@@ -14,8 +14,7 @@ import {
   systemLibraries,
 } from "../helpers/executable.ts";
 import { failure as failureOf } from "../helpers/failure.ts";
-import { fixture } from "../helpers/fixture.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 
 const inBareRoot = bareRootTest(test);
 /** Cache folder with the unpacked libraries of the example digits, shared by all tests. Each test undoes its changes. */
@@ -220,23 +219,21 @@ test("a symbolic link to the cache is resolved once: changing it later does not 
   expect(await Bun.file(join(folder, "liba.so")).text()).toBe("small");
 });
 
-describe("packed libraries", () => {
-  test("are packed once", async () => {
-    await using dir = await tempDir();
-    let packings = 0;
-    const pack = async (content: string) => {
-      await writeFile(dir.join("liba.so"), content);
-      const { path } = await packLibraries([{ name: "liba.so", path: dir.join("liba.so") }], {
-        cacheFolder: dir.join("packs"),
-        onPacking: () => {
-          packings += 1;
-        },
-      });
-      return dirname(path);
-    };
-    const one = await pack("one");
-    await pack("two");
-    expect(await pack("one")).toBe(one);
-    expect(packings).toBe(2);
-  });
+test("packed libraries are packed once", async () => {
+  await using dir = await tempDir();
+  let packings = 0;
+  const pack = async (content: string) => {
+    await writeFile(dir.join("liba.so"), content);
+    const { path } = await packLibraries([{ name: "liba.so", path: dir.join("liba.so") }], {
+      cacheFolder: dir.join("packs"),
+      onPacking: () => {
+        packings += 1;
+      },
+    });
+    return dirname(path);
+  };
+  const one = await pack("one");
+  await pack("two");
+  expect(await pack("one")).toBe(one);
+  expect(packings).toBe(2);
 });

@@ -4,9 +4,8 @@ import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { readLibtorch } from "../../scripts/setup/libtorch.ts";
 import { executable, failureOfProgram, startAndStop, startExecutable } from "../helpers/executable.ts";
-import { fixture } from "../helpers/fixture.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 import { writeTriple } from "../helpers/operators.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 
 /** An executable file of a model with custom operators. */
 const external = fixture(async () => {

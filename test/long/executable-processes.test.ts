@@ -3,9 +3,9 @@ import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { clientOf, follow } from "../helpers/cli.ts";
 import { digitsExecutable } from "../helpers/executable.ts";
+import { tempDir } from "../helpers/fixture.ts";
 import { cacheFolder } from "../helpers/machine.ts";
 import { inRole } from "../helpers/running.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 
 test("an executable file has the same processes, all started from the one file", async () => {
   await using dir = await tempDir();

@@ -5,11 +5,10 @@ import { join } from "node:path";
 import { bareRoot, bareRootTest } from "../helpers/bare-root.ts";
 import { cli, clientOf, follow } from "../helpers/cli.ts";
 import { digitsExecutable, executable, systemLibraries } from "../helpers/executable.ts";
-import { fixture } from "../helpers/fixture.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 import { cacheFolder } from "../helpers/machine.ts";
 import { descendants } from "../helpers/running.ts";
 import { storeWith } from "../helpers/server.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 import { withWeights } from "../helpers/upscale.ts";
 import { packages } from "../helpers/weights.ts";
 

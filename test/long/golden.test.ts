@@ -17,8 +17,7 @@ import { compareGolden, decodeGolden, encodeGolden } from "../../src/pipeline/go
 import { cli } from "../helpers/cli.ts";
 import { cliHere } from "../helpers/command-here.ts";
 import { exactPrograms, mistakes, tiedNetworks } from "../helpers/exports.ts";
-import { fixture } from "../helpers/fixture.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 
 let programs: string;
 let ties: string;

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type BareRoot, bareRoot, bareRootObstacle, bareRootTest } from "../helpers/bare-root.ts";
 import { cli, clientOf } from "../helpers/cli.ts";
+import { type TempDir, tempDir } from "../helpers/fixture.ts";
 import { readImage, startOf, unpackImage } from "../helpers/image.ts";
-import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 const digits = join(import.meta.dir, "../../examples/digits");
 let dir: TempDir;

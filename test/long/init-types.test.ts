@@ -3,8 +3,7 @@ import { beforeAll, expect, test } from "bun:test";
 import { cp, readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { type CliOptions, cli as run } from "../helpers/cli.ts";
-import { fixture } from "../helpers/fixture.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 import { fixtures } from "../helpers/weights.ts";
 
 const root = resolve(import.meta.dir, "../..");

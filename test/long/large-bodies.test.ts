@@ -10,11 +10,10 @@ import { InputDecoder } from "../../src/pipeline/inputs/input-decoder.ts";
 import { toArray } from "../../src/pipeline/inputs/input-list.ts";
 import { checkParts, LazyInputs } from "../../src/pipeline/inputs/large-body.ts";
 import type { PredictionBody } from "../helpers/client.ts";
-import { fixture } from "../helpers/fixture.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 import { loopTurns } from "../helpers/loop-turns.ts";
 import { modelText, writeModel } from "../helpers/model-text.ts";
 import { storeWith } from "../helpers/server.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 
 const anything = new InputDecoder(z.unknown());
 const MAX_INPUTS = 50;
@@ -149,22 +148,20 @@ async function peakOf(body: string): Promise<{ body: number; peak: number; messa
   return JSON.parse(await new Response(child.stdout).text());
 }
 
-describe("memory for a body with wrong inputs", () => {
-  test.each([
-    ["objects for numbers", `'[{"x":1,"numbers":[' + "{},".repeat(2e6) + '{}]}]'`, "an input may have at most 500000"],
-    ["texts for numbers", `'[{"x":1,"numbers":[' + '"",'.repeat(2e6) + '""]}]'`, "an input may have at most 500000"],
-    ["objects for inputs", `"[" + "{},".repeat(2e6) + "{}]"`, "/0/x: expected number, but it is missing"],
-    ["a list that does not end", `"[" + "{},".repeat(2e6)`, "the body is not JSON: its list does not end"],
-    ["a fault behind many inputs", `"[\\n" + "{\\"x\\":1},".repeat(1e6) + "{\\"x\\" 1}]"`, "the body is not JSON: "],
-    ["brackets that do not close", `"[".repeat(6e6)`, "the body is not JSON: its list does not end"],
-    ["an object around the list", `'{"inputs":[' + "{},".repeat(2e6) + "{}]}"`, "expected a list of inputs, receiv"],
-    ["too many levels", `"[" + "[".repeat(3e6) + "]".repeat(3e6) + "]"`, "/0: an input may have at most 500000 values"],
-  ])("is a few times the body (%s)", async (_, expression, expected) => {
-    const { body, peak, message } = await peakOf(expression);
-    expect(message).toContain(expected);
-    // 64 MiB are for the process itself.
-    expect(peak).toBeLessThan(3 * body + 64 * 2 ** 20);
-  });
+test.each([
+  ["objects for numbers", `'[{"x":1,"numbers":[' + "{},".repeat(2e6) + '{}]}]'`, "an input may have at most 500000"],
+  ["texts for numbers", `'[{"x":1,"numbers":[' + '"",'.repeat(2e6) + '""]}]'`, "an input may have at most 500000"],
+  ["objects for inputs", `"[" + "{},".repeat(2e6) + "{}]"`, "/0/x: expected number, but it is missing"],
+  ["a list that does not end", `"[" + "{},".repeat(2e6)`, "the body is not JSON: its list does not end"],
+  ["a fault behind many inputs", `"[\\n" + "{\\"x\\":1},".repeat(1e6) + "{\\"x\\" 1}]"`, "the body is not JSON: "],
+  ["brackets that do not close", `"[".repeat(6e6)`, "the body is not JSON: its list does not end"],
+  ["an object around the list", `'{"inputs":[' + "{},".repeat(2e6) + "{}]}"`, "expected a list of inputs, receiv"],
+  ["too many levels", `"[" + "[".repeat(3e6) + "]".repeat(3e6) + "]"`, "/0: an input may have at most 500000 values"],
+])("memory for a body with wrong inputs is a few times the body (%s)", async (_, expression, expected) => {
+  const { body, peak, message } = await peakOf(expression);
+  expect(message).toContain(expected);
+  // 64 MiB are for the process itself.
+  expect(peak).toBeLessThan(3 * body + 64 * 2 ** 20);
 });
 
 test("a list of numbers takes memory for its values, not for an object each", async () => {

@@ -1,8 +1,8 @@
 /** A latency target as an option of `sconce serve`, and as a setting of the model. */
 import { expect, test } from "bun:test";
 import { cli, clientOf, startCli } from "../helpers/cli.ts";
+import { tempDir } from "../helpers/fixture.ts";
 import { modelText, writeModel } from "../helpers/model-text.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 
 /** Settings of a model whose network takes 20 steps for each input, so an item takes at least some milliseconds. */
 const slow = {

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { makeKey } from "../../src/cli/commands/key.ts";
 import { clientOf } from "../helpers/cli.ts";
-import { fixture } from "../helpers/fixture.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 import { hold } from "../helpers/hold.ts";
 import { mcpClient } from "../helpers/mcp.ts";
 import { modelText, writeModel } from "../helpers/model-text.ts";
@@ -10,7 +10,6 @@ import { receiver, secret } from "../helpers/receiver.ts";
 import { hasRedis, startRedis } from "../helpers/redis.ts";
 import { until } from "../helpers/running.ts";
 import { storeWith } from "../helpers/server.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 
 const dir = fixture(tempDir);
 const store = fixture(async () => {

@@ -5,9 +5,8 @@ import { Archive } from "../../src/machine/files/archive.ts";
 import { cli } from "../helpers/cli.ts";
 import { cliHere } from "../helpers/command-here.ts";
 import { failure } from "../helpers/failure.ts";
-import { fixture } from "../helpers/fixture.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 import { sessions } from "../helpers/sessions.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 import { type Fixture, packages } from "../helpers/weights.ts";
 
 const dir = fixture(tempDir);

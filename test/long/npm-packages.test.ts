@@ -11,9 +11,8 @@ import { readLibtorch } from "../../scripts/setup/libtorch.ts";
 import { thisArchitecture } from "../../src/base/platform-package.ts";
 import { minorOf } from "../../src/machine/libtorch/libtorch-build.ts";
 import { clientOf, follow } from "../helpers/cli.ts";
-import { fixture } from "../helpers/fixture.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 import { npmRegistry } from "../helpers/npm-registry.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 
 const root = join(import.meta.dir, "../..");
 const libtorch = readLibtorch();

@@ -10,8 +10,7 @@ import { bareRoot, bareRootTest } from "../helpers/bare-root.ts";
 import { clientOf, follow } from "../helpers/cli.ts";
 import { compiledProgram } from "../helpers/compiled-program.ts";
 import { systemLibraries } from "../helpers/executable.ts";
-import { fixture } from "../helpers/fixture.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 
 const root = join(import.meta.dir, "../..");
 const digits = join(root, "examples/digits");

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type CliResult, cli } from "../helpers/cli.ts";
+import { type TempDir, tempDir } from "../helpers/fixture.ts";
 import { compiledOperators, writeTriple } from "../helpers/operators.ts";
-import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 let dir: TempDir;
 

@@ -6,9 +6,9 @@ import { expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { cli, type RunningCli, startCli } from "../helpers/cli.ts";
 import { Client } from "../helpers/client.ts";
+import { tempDir } from "../helpers/fixture.ts";
 import { modelFolder } from "../helpers/server.ts";
 import { Simulation } from "../helpers/simulation.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 
 test("each reduced size is reported once, however many batches failed", async () => {
   const simulation = new Simulation({ maxBatchSize: 64, fits: 20, runners: 3 });

@@ -2,11 +2,10 @@
 import { describe, expect, test } from "bun:test";
 import { makeKey } from "../../src/cli/commands/key.ts";
 import { hasBrowser } from "../helpers/browser.ts";
-import { fixture } from "../helpers/fixture.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 import { hold } from "../helpers/hold.ts";
 import { pageProxy } from "../helpers/page-proxy.ts";
 import { storeWith } from "../helpers/server.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 import { Visitor } from "../helpers/visitor.ts";
 
 describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)", () => {

@@ -8,9 +8,9 @@ import { log } from "../../src/base/log.ts";
 import { Backoff } from "../../src/machine/processes/backoff.ts";
 import { deathOf, OomKills } from "../../src/machine/processes/death-reason.ts";
 import { Supervised, type SupervisedOptions } from "../../src/machine/processes/supervised.ts";
+import { tempDir } from "../helpers/fixture.ts";
 import { type Order, program } from "../helpers/process-roles.ts";
 import { children, isRunning, until } from "../helpers/running.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 
 /** Starts a supervised process. Its ends, readiness and messages can be awaited, each in order. */
 function supervise(options: Partial<SupervisedOptions> & { readonly data?: object } = {}) {

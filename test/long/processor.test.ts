@@ -6,8 +6,8 @@ import { WeightsFile } from "../../src/engine/program/weights-file.ts";
 import { mediaTypes } from "../../src/package/store/manifest.ts";
 import { ModelStore } from "../../src/package/store/store.ts";
 import { cli } from "../helpers/cli.ts";
+import { type TempDir, tempDir } from "../helpers/fixture.ts";
 import { withMetadata } from "../helpers/rewritten-package.ts";
-import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 import { type Fixture, fixtures } from "../helpers/weights.ts";
 
 const isX86 = arch() === "x64";

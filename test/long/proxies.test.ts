@@ -8,11 +8,10 @@ import { makeCertificates } from "../helpers/certificates.ts";
 import { Client } from "../helpers/client.ts";
 import { debianTool } from "../helpers/debian-tools.ts";
 import { eventsOf } from "../helpers/events.ts";
-import { fixture } from "../helpers/fixture.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { hold } from "../helpers/hold.ts";
 import { storeWith } from "../helpers/server.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 
 const folder = resolve(import.meta.dir, "../../deploy");
 const read = (path: string) => readFile(join(folder, path), "utf8");

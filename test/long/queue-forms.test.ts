@@ -6,12 +6,12 @@ import { parseRedisAddress } from "../../src/predictions/redis/redis-address.ts"
 import { RedisLink } from "../../src/predictions/redis/redis-link.ts";
 import { makeCertificates } from "../helpers/certificates.ts";
 import { startCli } from "../helpers/cli.ts";
+import { tempDir } from "../helpers/fixture.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { hold } from "../helpers/hold.ts";
 import { hasRedis, hasRedisTls, startRedis, type TestRedis } from "../helpers/redis.ts";
 import { until } from "../helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 
 describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   const port = freePort();

@@ -7,12 +7,11 @@ import { join } from "node:path";
 import type { ServeConfig } from "../../src/server/config.ts";
 import { cli } from "../helpers/cli.ts";
 import type { PredictionBody } from "../helpers/client.ts";
-import { fixture } from "../helpers/fixture.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 import { writeModel } from "../helpers/model-text.ts";
 import { hasRedis, startRedis } from "../helpers/redis.ts";
 import { until } from "../helpers/running.ts";
 import { modelFolder, storeWith, type TestServer } from "../helpers/server.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 
 /** Number that each build adds to the outputs 2 x + 1. */
 const beyond = { v1: 0, v2: 1000 };

@@ -1,8 +1,7 @@
 /** `sconce serve` reports how many layers of a model have weights that are arranged for the processor. */
 import { expect, test } from "bun:test";
 import { startCli } from "../helpers/cli.ts";
-import { fixture } from "../helpers/fixture.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 import { fixtures } from "../helpers/weights.ts";
 
 const dir = fixture(tempDir);

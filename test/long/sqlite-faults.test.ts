@@ -5,12 +5,12 @@ import { mkdirSync, rmSync } from "node:fs";
 import { log } from "../../src/base/log.ts";
 import { clientOf, startCli } from "../helpers/cli.ts";
 import { failure, failureOf } from "../helpers/failure.ts";
+import { type TempDir, tempDir } from "../helpers/fixture.ts";
 import { killedAfter } from "../helpers/killed-store.ts";
 import { asText, endOf, largeEndOf, requestOf } from "../helpers/predictions.ts";
 import { until } from "../helpers/running.ts";
 import { storeWith } from "../helpers/server.ts";
 import { claim, endIn, leftOf, open } from "../helpers/sqlite.ts";
-import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 const silent = Object.assign(() => {}, { raw() {} });
 
@@ -153,49 +153,45 @@ describe("a file that cannot be read is moved aside, and the server begins anew"
   });
 });
 
-describe("a file that is deleted or replaced under a running server", () => {
-  test.each(["deleted", "replaced"])(
-    "%s: the server is not ready, accepts nothing, and can read its predictions",
-    async (how) => {
-      await using dir = await tempDir();
-      const path = dir.join("predictions.db");
-      await using models = await storeWith("lab");
-      await using server = startCli(["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--store", path], {
-        env: { SCONCE_HOME: models.home },
-      });
-      const client = await clientOf(server);
-      const { prediction_id: id } = await client.create([{ x: 1 }]);
-      expect(await client.end(id)).toMatchObject({ status: "success" });
-      rmSync(path);
-      if (how === "replaced") await Bun.write(path, "");
-      const ready = () => client.fetch("/health/ready");
-      await until(async () => (await ready()).status === 503);
-      expect(await (await ready()).json()).toMatchObject({
-        detail: "the file of the predictions was deleted or replaced",
-      });
-      expect(await client.refused([{ x: 1 }])).toMatchObject({
-        status: 503,
-        detail: expect.stringContaining("its file was deleted or replaced; restart the server"),
-      });
-      expect(await client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
-      // Each process that has opened the file reports it once.
-      const errors = server.lines.filter((line) => line.includes("ERROR"));
-      expect(errors).not.toEqual([]);
-      for (const line of errors) expect(line).toContain("were deleted or replaced");
-    },
-  );
-});
-
-describe("a store that is closed", () => {
-  test("stores nothing more, and may be closed again", async () => {
+test.each(["deleted", "replaced"])(
+  "a file that is %s under a running server: the server is not ready, accepts nothing, and can read its predictions",
+  async (how) => {
     await using dir = await tempDir();
-    const store = await open(dir);
-    await store.close();
-    await store.close();
-    expect((await failureOf(store.accept(requestOf("a1")))).code).toBe("predictions_unwritable");
-    store.finish(endOf("a2"), true);
-    await store.flush();
-    await using next = await open(dir);
-    expect(next.retained.count).toBe(0);
-  });
+    const path = dir.join("predictions.db");
+    await using models = await storeWith("lab");
+    await using server = startCli(["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--store", path], {
+      env: { SCONCE_HOME: models.home },
+    });
+    const client = await clientOf(server);
+    const { prediction_id: id } = await client.create([{ x: 1 }]);
+    expect(await client.end(id)).toMatchObject({ status: "success" });
+    rmSync(path);
+    if (how === "replaced") await Bun.write(path, "");
+    const ready = () => client.fetch("/health/ready");
+    await until(async () => (await ready()).status === 503);
+    expect(await (await ready()).json()).toMatchObject({
+      detail: "the file of the predictions was deleted or replaced",
+    });
+    expect(await client.refused([{ x: 1 }])).toMatchObject({
+      status: 503,
+      detail: expect.stringContaining("its file was deleted or replaced; restart the server"),
+    });
+    expect(await client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
+    // Each process that has opened the file reports it once.
+    const errors = server.lines.filter((line) => line.includes("ERROR"));
+    expect(errors).not.toEqual([]);
+    for (const line of errors) expect(line).toContain("were deleted or replaced");
+  },
+);
+
+test("a store that is closed stores nothing more, and may be closed again", async () => {
+  await using dir = await tempDir();
+  const store = await open(dir);
+  await store.close();
+  await store.close();
+  expect((await failureOf(store.accept(requestOf("a1")))).code).toBe("predictions_unwritable");
+  store.finish(endOf("a2"), true);
+  await store.flush();
+  await using next = await open(dir);
+  expect(next.retained.count).toBe(0);
 });

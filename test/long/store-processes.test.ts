@@ -2,8 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { ModelStore } from "../../src/package/store/store.ts";
+import { tempDir } from "../helpers/fixture.ts";
 import { modelConfig, modelLayers, modelOf } from "../helpers/model-content.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 
 function build(home: string, name: string, count: number) {
   const script = require.resolve("../helpers/build-child.ts");

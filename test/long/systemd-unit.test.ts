@@ -1,6 +1,6 @@
 /** The unit of deploy/systemd. */
 import { expect, test } from "bun:test";
-import { tempDir } from "../helpers/temp-dir.ts";
+import { tempDir } from "../helpers/fixture.ts";
 
 const analyze = Bun.which("systemd-analyze");
 

@@ -6,7 +6,7 @@ import type { Tensor } from "../../src/author/tensor.ts";
 import { type NativeSession, openSession } from "../../src/engine/native/binding.ts";
 import { ModelStore } from "../../src/package/store/store.ts";
 import { cli } from "../helpers/cli.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
+import { tempDir } from "../helpers/fixture.ts";
 import { withWeights } from "../helpers/upscale.ts";
 import { packages } from "../helpers/weights.ts";
 

@@ -2,9 +2,9 @@
 import { cp } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { cli } from "../helpers/cli.ts";
+import { tempDir } from "../helpers/fixture.ts";
 import { compiledOperators } from "../helpers/operators.ts";
 import { shared } from "../helpers/shared.ts";
-import { tempDir } from "../helpers/temp-dir.ts";
 
 export interface ModelHome extends AsyncDisposable {
   /** Value of SCONCE_HOME for a store with the models `torture`, `torture-code` and `greedy`. */

@@ -1,8 +1,8 @@
 /** A real server in a child process. Tests kill it, and start it again on the same port and store. */
 import { type RunningCli, startCli } from "../helpers/cli.ts";
+import { type TempDir, tempDir } from "../helpers/fixture.ts";
 import { freePort, isFree } from "../helpers/free-port.ts";
 import { inRole } from "../helpers/running.ts";
-import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 import { until, within } from "./bounded.ts";
 import type { ModelHome } from "./model-home.ts";
 import { hasEnded, processesWith } from "./system.ts";

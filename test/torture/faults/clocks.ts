@@ -2,7 +2,7 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { tempDir } from "../../helpers/temp-dir.ts";
+import { tempDir } from "../../helpers/fixture.ts";
 import type { Fault } from "../fault.ts";
 import { TestedServer } from "../tested-server.ts";
 import { create, Traffic } from "../traffic.ts";

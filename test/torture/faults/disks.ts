@@ -2,7 +2,7 @@
 import { closeSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { tempDir } from "../../helpers/temp-dir.ts";
+import { tempDir } from "../../helpers/fixture.ts";
 import { canMount, tmpfs } from "../../helpers/tmpfs.ts";
 import { until } from "../bounded.ts";
 import type { Fault, Injection } from "../fault.ts";

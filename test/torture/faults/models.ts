@@ -1,6 +1,6 @@
 /** Two models in one server: one is flooded, and the predictions of the other must stay as fast as they are. */
 import { median } from "../../../bench/numbers.ts";
-import { tempDir } from "../../helpers/temp-dir.ts";
+import { tempDir } from "../../helpers/fixture.ts";
 import type { Fault, Injection } from "../fault.ts";
 import { timesOfGoodClient } from "../good-client.ts";
 import { TestedServer } from "../tested-server.ts";

@@ -3,7 +3,7 @@
  */
 import { copyFile, mkdir, readdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { tempDir } from "../../helpers/temp-dir.ts";
+import { tempDir } from "../../helpers/fixture.ts";
 import { until } from "../bounded.ts";
 import type { Fault } from "../fault.ts";
 import { isSuspect } from "../kills.ts";

@@ -3,8 +3,8 @@
  * restarts.
  */
 import { readFileSync } from "node:fs";
+import { tempDir } from "../../helpers/fixture.ts";
 import { hasRedis, startRedis, type TestRedis } from "../../helpers/redis.ts";
-import { tempDir } from "../../helpers/temp-dir.ts";
 import { comesTrue, SOON_MS, until } from "../bounded.ts";
 import { CuttableSocket } from "../cuttable-socket.ts";
 import type { Fault } from "../fault.ts";
