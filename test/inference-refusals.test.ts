@@ -90,7 +90,7 @@ describe("a refusal", () => {
     ["POST", "/v2/models/other/infer", 404, "Request for unknown model: 'other' is not found"],
     ["GET", "/v2/models/lab/tensors/versions/9/ready", 404, "'lab/tensors' version 9 is not found"],
     ["GET", "/v2/nothing", 404, "there is nothing at /v2/nothing"],
-    ["GET", "/v2/models/lab/tensors/infer", 405, "Method Not Allowed"],
+    ["GET", "/v2/models/lab/tensors/infer", 405, "takes POST, not GET"],
     ["POST", "/v2", 405, "/v2 takes HEAD, GET, not POST"],
   ])("of %s %s has status %d", async (method, path, status, message) => {
     const response = await tensors.client.fetch(path, { method });

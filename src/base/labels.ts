@@ -186,8 +186,8 @@ export function routeOf(path: string): Route {
   if (known !== undefined) return known;
   const match = /^(\/predictions|\/demo)\/[^/]+(\/cancel$|$)/.exec(path);
   if (match !== null) return byPath.get(`${match[1]}/{id}${match[2]}`) ?? "other";
-  const v2 = /^\/v2\/models\/.+?(?:\/versions\/[^/]+)?(\/(?:ready|config|stats|infer)|)$/.exec(path);
-  if (v2 !== null) return byPath.get(`/v2/models/{model}${v2[1]}`) ?? "other";
+  if (path.startsWith("/v2/models/{model}/versions/"))
+    return byPath.get(path.replace(/\/versions\/[^/]+/, "")) ?? "other";
   if (path.startsWith("/v2/repository/models/")) return "/v2/repository/models/{model}";
   if (path.startsWith("/demo/assets/")) return "/demo";
   if (path.startsWith("/v1/models/")) return "/v1/models";

@@ -4,7 +4,7 @@ import type { ApiKeys } from "./access/api-keys.ts";
 import type { HttpOptions } from "./options.ts";
 import { ProblemError } from "./problem.ts";
 import { type RequestContext, urlOf } from "./request.ts";
-import type { ServedName, ServedNames } from "./served-model.ts";
+import type { ServedNames } from "./served-model.ts";
 
 interface FinderOptions {
   readonly config: Pick<HttpOptions, "basePath">;
@@ -25,19 +25,30 @@ export function modelFinder({ config: { basePath }, keys, names }: FinderOptions
     context.key = keys?.find(context.request.headers);
     if (!path.includes("/models/")) return;
     if (keys !== undefined && context.key === undefined) findWithoutKey(path, context);
-    else findNamed(path, context);
+    else findNamed(context);
   };
 
-  function findNamed(path: string, context: RequestContext): void {
-    const below = nameBelow("/models/", path);
-    const found = below ?? nameBelow("/v2/models/", path);
-    if (found !== undefined) {
-      const { served, rest } = found;
-      context.served = served;
-      context.metrics = served.metrics;
-      context.modelPath = `/models/${served.name}`;
-      if (below !== undefined) context.path = rest === "" ? "/" : rest;
-    } else if (path.startsWith("/models/")) context.served = undefined;
+  function findNamed(context: RequestContext): void {
+    findBelow("/models/", "", context);
+    findBelow("/v2/models/", "/v2/models/{model}", context);
+    if (context.path === "") context.path = "/";
+  }
+
+  /**
+   * Finds the name in the path after `start`. The longest name wins, because names may contain slashes.
+   * @param shortened replaces the start and the name
+   */
+  function findBelow(start: string, shortened: string, context: RequestContext): void {
+    const { path } = context;
+    if (!path.startsWith(start)) return;
+    context.served = undefined;
+    for (let end = path.length; end > start.length; end = path.lastIndexOf("/", end - 1)) {
+      const served = names.named(path.slice(start.length, end));
+      if (served === undefined) continue;
+      const modelPath = `/models/${served.name}`;
+      Object.assign(context, { served, metrics: served.metrics, modelPath, path: shortened + path.slice(end) });
+      return;
+    }
   }
 
   /** Finds no name for a request without a valid API key, so that the answer does not tell which names exist. */
@@ -47,16 +58,6 @@ export function modelFinder({ config: { basePath }, keys, names }: FinderOptions
     if (open === undefined) return;
     context.path = open;
     context.served = names.list.find(({ model }) => !(model instanceof ProblemError)) ?? names.list[0];
-  }
-
-  /** The name in a path after `start`. The longest name wins, because names may contain slashes. */
-  function nameBelow(start: string, path: string): { readonly served: ServedName; readonly rest: string } | undefined {
-    if (!path.startsWith(start)) return undefined;
-    for (let end = path.length; end > start.length; end = path.lastIndexOf("/", end - 1)) {
-      const served = names.named(path.slice(start.length, end));
-      if (served !== undefined) return { served, rest: path.slice(end) };
-    }
-    return undefined;
   }
 }
 

@@ -31,7 +31,9 @@ export class RequestContext implements Origin, Client {
   spanId: string | undefined;
   isSampled: boolean | undefined;
   tracestate: string | undefined;
-  /** The path that the router matches: without --base-path, and without the name of a model. */
+  /** Output fields whose arrays the prediction has as bytes. */
+  byteFields: readonly string[] | undefined = undefined;
+  /** The path that the router matches: without --base-path, without the name of a model, and with `{model}` in place of the name in /v2/models. */
   path = "/";
   /** Why a guard refuses the request; undefined if none does. */
   refusal: unknown = undefined;
@@ -112,9 +114,9 @@ export class RequestContext implements Origin, Client {
     return traceId && spanId ? `00-${traceId}-${spanId}-${isSampled ? "01" : "00"}` : undefined;
   }
 
-  /** The path for log lines. The router has decoded the path, so it may contain line breaks. */
+  /** The path for log lines: percent-encoded, and without the query, which may have secrets. */
   get encodedPath(): string {
-    return encodeURI(this.modelPath + this.path);
+    return new URL(urlOf(this.request)).pathname;
   }
 
   fields(more: Readonly<Record<string, string | number | undefined>> = {}): LogFields {

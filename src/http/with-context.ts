@@ -76,11 +76,9 @@ function startSpan(tracing: Spans, context: RequestContext): RequestSpan | undef
 
 /** Logs a request when its answer is ready. The line of a stream comes at its start. */
 function logAnswer(response: Response, context: RequestContext, level: "info" | "trace"): void {
-  const { request, beganMs } = context;
+  const { request, beganMs, encodedPath: path } = context;
   const { method, headers } = request;
   const { status } = response;
-  // Percent-encoded, and without the query, which may have secrets.
-  const path = new URL(urlOf(request)).pathname;
   const durationMs = Math.round(1000 * (performance.now() - beganMs)) / 1000;
   const fields = {
     method,

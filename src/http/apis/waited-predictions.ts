@@ -6,7 +6,6 @@ import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../../pipeline/inputs/bod
 import type { InputValues } from "../../pipeline/inputs/input-decoder.ts";
 import type { ItemFault } from "../../pipeline/item-fault.ts";
 import { CANCELED, statusOf } from "../../predictions/record.ts";
-import type { Origin } from "../../predictions/request.ts";
 import { announcedBytes, type ReadBody } from "../body-reader.ts";
 import { contextOf } from "../request.ts";
 import type { ServedModel } from "../served-model.ts";
@@ -53,7 +52,6 @@ export async function runInputs(
   c: Context,
   { predictions }: Pick<ServedModel, "predictions">,
   { inputs, bytes: bodyBytes, charge, timeoutMs }: WaitedRequest,
-  origin: Origin = contextOf(c),
 ): Promise<Succeeded | Failed> {
   using releasing = new DisposableStack();
   releasing.use(charge);
@@ -61,7 +59,7 @@ export async function runInputs(
   charge.mustGrow(HELD_PER_BYTE * (bytes - bodyBytes));
   releasing.move();
   const body = typeof inputs === "string" ? bodyOf(inputs) : inputs;
-  const request = { ...askedBy(c), bytes, timeoutMs, kind: "prediction", body, charge, origin } as const;
+  const request = { ...askedBy(c), bytes, timeoutMs, kind: "prediction", body, charge, origin: contextOf(c) } as const;
   const record = await predictions.create(request);
   Object.assign(contextOf(c), { model: record.model, predictionStatus: statusOf(record) });
   const { id, outcome } = record;

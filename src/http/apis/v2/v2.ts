@@ -54,14 +54,9 @@ function addRoutes(app: Hono, options: ApiOptions): void {
     const given = prepared.isLarge ? await inTurn(() => JSON.stringify(prepared.values())) : prepared;
     // runInputs() counts the memory of a text.
     if (typeof given === "string") charge.grow(-bound);
-    const { requestId, traceId, spanId, isSampled, tracestate } = contextOf(c);
-    const origin = { requestId, traceId, spanId, isSampled, tracestate, byteFields };
-    const ended = await runInputs(
-      c,
-      model,
-      { inputs: given, bytes: read.bytes, charge, timeoutMs: request.timeoutMs },
-      origin,
-    );
+    contextOf(c).byteFields = byteFields;
+    const waited = { inputs: given, bytes: read.bytes, charge, timeoutMs: request.timeoutMs };
+    const ended = await runInputs(c, model, waited);
     if (!ended.ok) return c.json({ error: ended.message }, 500);
     const head = { model_name: name, model_version: model.tag, id: request.id ?? ended.id };
     const { json, binary } = responseBody(head, ended.outputs, { wanted: request.outputs, isWhole: outputs.isWhole });
@@ -71,40 +66,34 @@ function addRoutes(app: Hono, options: ApiOptions): void {
     return c.body(Buffer.concat([start, ...binary]), 200, headers);
   };
 
-  const modelRoutes: Readonly<Record<string, Route>> = {
-    "": ["GET", (c) => c.json(protocolOf(c).metadata)],
-    // A model that was unloaded because it was idle stays ready: its next request loads it. A model that a client unloaded is not ready.
-    ready: ["GET", (c) => readiness(c, unreadyOf(c, lifecycle) === undefined && !modelOf(c).isUnloadedByClient())],
-    config: ["GET", (c) => c.json(protocolOf(c).config)],
-    infer: ["POST", infer],
+  const add = (method: "get" | "post", path: string, answer: (c: Context) => Response | Promise<Response>) => {
+    for (const model of ["/v2/models/:model", "/v2/models/:model/versions/:version"])
+      app[method](`${model}${path}`, (c) => {
+        checkVersion(c);
+        return answer(c);
+      });
   };
-
+  add("get", "", (c) => c.json(protocolOf(c).metadata));
+  // A model that was unloaded because it was idle stays ready: its next request loads it. A model that a client unloaded is not ready.
+  add("get", "/ready", (c) => readiness(c, unreadyOf(c, lifecycle) === undefined && !modelOf(c).isUnloadedByClient()));
+  add("get", "/config", (c) => c.json(protocolOf(c).config));
+  add("post", "/infer", infer);
   app.get("/v2", (c) => c.json({ name: "sconce", version, extensions }));
   app.get("/v2/health/live", (c) => c.json({ live: true }));
   app.get("/v2/health/ready", (c) => readiness(c));
   addRepositoryRoutes(app, options);
-  app.all("/v2/models/*", (c, next) => {
-    const { path } = contextOf(c);
-    const match = /^\/v2\/models\/(.+?)(?:\/versions\/([^/]+))?(?:\/(ready|config|infer))?$/.exec(path);
-    const [, given = "", version, what = ""] = match ?? [];
-    const { name, tag, digest } = modelOf(c);
-    if (given !== name || ![undefined, tag, digest, NUMBERED_VERSION].includes(version)) {
-      const asked = version === undefined ? `'${given}'` : `'${given}' version ${version}`;
-      const detail = `Request for unknown model: ${asked} is not found; this server has '${name}' version ${tag}`;
-      throw new ProblemError({ code: "not_found", detail });
-    }
-    const [method, answer] = modelRoutes[what] ?? [];
-    if (answer === undefined) return next();
-    if (c.req.method === method) return answer(c);
-    const detail = `Method Not Allowed: ${path} takes ${method}`;
-    const headers = { Allow: method === "GET" ? "HEAD, GET" : "POST" };
-    throw new ProblemError({ code: "method_not_allowed", detail, headers });
-  });
+}
+
+/** Refuses a request for a model or a version that the server does not have. modelFinder() has found the model. */
+function checkVersion(c: Context): void {
+  const { model, version } = c.req.param();
+  const { served } = contextOf(c);
+  if (served !== undefined && [undefined, served.tag, served.digest, NUMBERED_VERSION].includes(version)) return;
+  const unknown = `'${served?.name ?? model}'${version === undefined ? "" : ` version ${version}`}`;
+  throw new ProblemError({ code: "not_found", detail: `Request for unknown model: ${unknown} is not found` });
 }
 
 const extensions = ["binary_tensor_data", "model_configuration", "model_repository"];
-
-type Route = readonly [method: "GET" | "POST", answer: (c: Context) => Response | Promise<Response>];
 
 /** A model as the protocol shows it. */
 function protocolModel(model: ServedModel) {
