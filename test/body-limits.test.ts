@@ -161,9 +161,9 @@ describe("a server", () => {
   );
 
   test.each([
-    ["more elements than its shape", 1, new Uint8Array(2 ** 22), "has more elements than its shape, which has 1"],
+    ["more elements than its shape", 1, new Uint8Array(2 ** 22), "'text' are not 1 elements"],
     ["more rows than the server takes", 2 ** 20, new Uint8Array(2 ** 22), "expected at most 10000 inputs"],
-    ["fewer elements than its shape", 3, new Uint8Array(8), "has 2 elements, and its shape has 3"],
+    ["fewer elements than its shape", 3, new Uint8Array(8), "'text' are not 3 elements"],
   ])("refuses a binary tensor with %s, before it makes elements", async (_, rows, data, text) => {
     const input = { name: "text", shape: [rows], datatype: "BYTES", parameters: { binary_data_size: data.length } };
     const head = bytesOf(JSON.stringify({ inputs: [input] }));

@@ -64,7 +64,13 @@ describe("a refusal", () => {
     ["bytes that end early", "int8", [1, 2, 3, 4], 5, "bytes are left behind the JSON"],
     ["bytes that no input has", "int8", [1, 2, 3, 4], 3, "1 bytes behind the JSON belong to no input"],
     ["a wrong number of bytes", "int16", Array(7).fill(0), 7, "7 bytes, and INT16 of the shape [2,2] has 8"],
-    ["a length that exceeds its element", "text", [9, 0, 0, 0, 65], 5, "element 0: its bytes end before its length"],
+    [
+      "a length that exceeds its element",
+      "text",
+      [9, 0, 0, 0, 65],
+      5,
+      "'text' are not 2 elements, each after its length",
+    ],
     ["bytes that are no text", "text", [1, 0, 0, 0, 255, 0, 0, 0, 0], 9, "'text', row 0: the bytes are not UTF-8"],
   ])("names %s", async (_, name, bytes, size, message) => {
     const inputs = jsonInputs.map((input) => {

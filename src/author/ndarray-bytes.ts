@@ -4,7 +4,15 @@ import { arrayOfNpy, type NpyArray } from "../base/npy.ts";
 import { decodeDataUrl, isDataUrl } from "./data-url.ts";
 import { elements } from "./elements.ts";
 import { checkedArray, emptyOf, newData, type ReadArray } from "./ndarray-wire.ts";
-import { arrayTypes, countOf, type DType, describeTensor, ModelTensor, type TensorSpec } from "./tensor.ts";
+import {
+  arrayTypes,
+  countOf,
+  type DType,
+  dataOfBytes,
+  describeTensor,
+  ModelTensor,
+  type TensorSpec,
+} from "./tensor.ts";
 
 /**
  * Reads a tensor from a data URI, as a NumPy file if the content begins like one, otherwise as the bytes of the
@@ -30,7 +38,8 @@ export function arrayFromBytes<D extends DType>(spec: TensorSpec<D>, uri: string
   const stated = statedShapeOf(uri);
   const count = bytes.length / arrayTypes[spec.dtype].BYTES_PER_ELEMENT;
   const shape = shapeOfBytes(spec, stated, count);
-  if (shape !== undefined) return checkedArray(spec, new ModelTensor(spec.dtype, shape, copied(spec.dtype, bytes)));
+  if (shape !== undefined)
+    return checkedArray(spec, new ModelTensor(spec.dtype, shape, dataOfBytes(spec.dtype, bytes)));
   if (stated !== undefined)
     return refused(spec, `${bytes.length} bytes with the sizes ${stated.join("x")} do not fit ${declared}`);
   return refused(spec, `${bytes.length} bytes do not fit ${declared}, ${expectedBytes(spec)}`);
@@ -38,13 +47,6 @@ export function arrayFromBytes<D extends DType>(spec: TensorSpec<D>, uri: string
 
 function refused<D extends DType>({ dtype }: TensorSpec<D>, message: string): ReadArray<D> {
   return { array: emptyOf(dtype), faults: [{ path: [], message }] };
-}
-
-/** Copies the bytes, because a typed array cannot begin at every offset of a buffer. */
-function copied<D extends DType>(dtype: D, bytes: Uint8Array) {
-  const data = newData(dtype, bytes.length / arrayTypes[dtype].BYTES_PER_ELEMENT);
-  new Uint8Array(data.buffer, data.byteOffset, data.byteLength).set(bytes);
-  return data;
 }
 
 /** Reads a NumPy array. Converts elements of another dtype, if the declared dtype can hold them. */
@@ -56,7 +58,7 @@ function arrayFromNpy<D extends DType>(spec: TensorSpec<D>, npy: NpyArray): Read
     const declared = describeTensor(dtype, dims);
     return refused(spec, `a NumPy array of the shape (${shape.join(", ")}) does not fit ${declared}`);
   }
-  if (npy.dtype === dtype) return checkedArray(spec, new ModelTensor(dtype, shape, copied(dtype, bytes)));
+  if (npy.dtype === dtype) return checkedArray(spec, new ModelTensor(dtype, shape, dataOfBytes(dtype, bytes)));
   const { read, expected } = elements[dtype];
   const data = newData(dtype, count);
   for (let i = 0; i < count; i++) {

@@ -6,6 +6,7 @@ import { elements } from "./elements.ts";
 import {
   type ArrayOf,
   arrayTypes,
+  bytesOfData,
   countOf,
   type DType,
   ModelTensor,
@@ -67,8 +68,7 @@ export function checkedArray<D extends DType>(spec: TensorSpec<D>, { dtype, shap
  */
 export function bytesFromArray({ shape, data }: Tensor): string {
   const sizes = shape.length === 0 ? "" : `;shape=${shape.join("x")}`;
-  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-  return `data:application/octet-stream${sizes};base64,${base64Of(bytes)}`;
+  return `data:application/octet-stream${sizes};base64,${base64Of(bytesOfData(data))}`;
 }
 
 const none: ReadonlySet<unknown> = new Set();

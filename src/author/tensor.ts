@@ -219,6 +219,20 @@ function makerOf<D extends DType>(dtype: D): Make<D> {
   };
 }
 
+/** The elements in `bytes`. Copies the bytes only if a typed array of the dtype cannot begin at their place. */
+export function dataOfBytes<D extends DType>(dtype: D, bytes: Uint8Array): ArrayOf<D> {
+  // `arrayTypes` and `ArrayOf` have the same dtypes, which TypeScript cannot infer for a generic index.
+  const Data: new (buffer: ArrayBufferLike, offset: number, length: number) => TensorData = arrayTypes[dtype];
+  const size = arrayTypes[dtype].BYTES_PER_ELEMENT;
+  const { buffer, byteOffset } = bytes.byteOffset % size === 0 ? bytes : new Uint8Array(bytes);
+  return new Data(buffer, byteOffset, bytes.length / size) as ArrayOf<D>;
+}
+
+/** The memory of a tensor's elements. */
+export function bytesOfData({ buffer, byteOffset, byteLength }: TensorData): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}
+
 export function isSize(size: number): boolean {
   return Number.isInteger(size) && size >= 0;
 }

@@ -16,3 +16,31 @@ export function formatBytes(bytes: number): string {
   }
   return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
 }
+
+/** UTF-8 as text, with its byte order mark; undefined for other bytes. */
+export function textOfUtf8(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Joins byte strings. Each follows its length, a little-endian u32. */
+export function joinedWithLengths(parts: readonly Uint8Array[]): Uint8Array {
+  const pieces = parts.flatMap((part) => [new Uint8Array(Uint32Array.of(part.length).buffer), part]);
+  return Bun.concatArrayBuffers(pieces, Infinity, true);
+}
+
+/** Splits joined byte strings, without a copy. Undefined if the bytes are not exactly `count` of them. */
+export function splitByLengths(bytes: Uint8Array, count: number): Uint8Array[] | undefined {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const parts: Uint8Array[] = [];
+  let at = 0;
+  while (at + 4 <= bytes.length && parts.length < count) {
+    const begin = at + 4;
+    at = begin + view.getUint32(at, true);
+    parts.push(bytes.subarray(begin, at));
+  }
+  return at === bytes.length && parts.length === count ? parts : undefined;
+}

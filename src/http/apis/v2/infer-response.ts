@@ -2,7 +2,8 @@
 import { decodeDataUrl, isDataUrl } from "../../../author/data-url.ts";
 import { arrayFromBytes } from "../../../author/ndarray-bytes.ts";
 import { arrayFromLists, listsFromArray } from "../../../author/ndarray-wire.ts";
-import type { Tensor, TensorSpec } from "../../../author/tensor.ts";
+import { bytesOfData, type Tensor, type TensorSpec } from "../../../author/tensor.ts";
+import { joinedWithLengths } from "../../../base/bytes.ts";
 import { isObject } from "../../../base/json.ts";
 import type { WantedOutput } from "./infer-request.ts";
 import { unfit } from "./tensors.ts";
@@ -54,7 +55,7 @@ function tensorOf({ field, isBinary }: WantedOutput, rows: readonly unknown[]): 
     const shape = [rows.length];
     if (!isBinary) return { shape, data: texts };
     const elements = texts.map((text) => (kind === "file" ? fileBytes(text) : Buffer.from(text)));
-    return { shape, data: encodeElements(elements) };
+    return { shape, data: joinedWithLengths(elements) };
   }
   const { dtype, dims } = values;
   const place = (row: number) => `output '${name}', row ${row}`;
@@ -67,7 +68,14 @@ function tensorOf({ field, isBinary }: WantedOutput, rows: readonly unknown[]): 
   }
   const shape = [rows.length, ...sizes];
   if (!isBinary) return { shape, data: arrays.flatMap((array, i) => listOf(array, place(i))) };
-  return { shape, data: Bun.concatArrayBuffers(arrays.map(bytesOf), Infinity, true) };
+  return {
+    shape,
+    data: Bun.concatArrayBuffers(
+      arrays.map(({ data }) => bytesOfData(data)),
+      Infinity,
+      true,
+    ),
+  };
 }
 
 /** Converts an output value to a tensor. @param place names the value in error messages */
@@ -97,15 +105,4 @@ function listOf({ dtype, data }: Tensor, place: string): unknown {
 /** The bytes of a data URI; for another URL, the URL as text. */
 function fileBytes(url: string): Uint8Array {
   return isDataUrl(url) ? decodeDataUrl(url, Number.POSITIVE_INFINITY).bytes : Buffer.from(url);
-}
-
-/** Encodes a BYTES tensor: each element is its length as a little-endian u32, followed by its bytes. */
-function encodeElements(elements: readonly Uint8Array[]): Uint8Array {
-  const lengths = elements.map(({ length }) => new Uint8Array(Uint32Array.of(length).buffer));
-  const parts = elements.flatMap((element, i) => [lengths[i] ?? element, element]);
-  return Bun.concatArrayBuffers(parts, Infinity, true);
-}
-
-function bytesOf({ data }: Tensor): Uint8Array {
-  return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 }

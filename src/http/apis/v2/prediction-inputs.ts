@@ -1,6 +1,7 @@
 /** Converts the tensors of an inference request to inputs of a prediction: each row becomes one input. */
 import { arrayFromLists, bytesFromArray, listsFromArray } from "../../../author/ndarray-wire.ts";
-import { arrayTypes, countOf, type DType, type Tensor, type TensorData } from "../../../author/tensor.ts";
+import { arrayTypes, countOf, type DType, dataOfBytes, type Tensor, type TensorData } from "../../../author/tensor.ts";
+import { splitByLengths, textOfUtf8 } from "../../../base/bytes.ts";
 import { parsedJson } from "../../../base/json.ts";
 import { MAX_COST, sizeOfJson } from "../../../base/json-text.ts";
 import { HELD_PER_BYTE, LARGE_BYTES } from "../../../pipeline/inputs/body.ts";
@@ -61,7 +62,7 @@ export function prepareInputs({ rows, inputs }: InferRequest, isWhole: boolean):
 
 function numberColumn(given: GivenTensor, { dtype, takesBytes }: NumberValues): Column {
   const { field, shape, data } = given;
-  const all = data instanceof Uint8Array ? arrayOn(given, data, dtype) : elementsOf(given, data, dtype);
+  const all = data instanceof Uint8Array ? numbersIn(given, data, dtype) : elementsOf(given, data, dtype);
   const dims = shape.slice(1);
   const size = countOf(dims);
   const arrayOf = (row: number): Tensor => ({ dtype, shape: dims, data: all.subarray(row * size, (row + 1) * size) });
@@ -82,16 +83,13 @@ function numberColumn(given: GivenTensor, { dtype, takesBytes }: NumberValues): 
   return { bytes: all.byteLength, checks: all.length, valueAt };
 }
 
-/** Views the bytes as a typed array. Copies bytes whose address is not aligned for the dtype. */
-function arrayOn({ field, shape }: GivenTensor, bytes: Uint8Array, dtype: DType): TensorData {
-  const Data: new (buffer: ArrayBufferLike, offset: number, length: number) => TensorData = arrayTypes[dtype];
-  const [count, elementBytes] = [countOf(shape), arrayTypes[dtype].BYTES_PER_ELEMENT];
-  if (bytes.length !== count * elementBytes) {
-    const expected = `${field.datatype} of the shape [${shape}] has ${count * elementBytes}`;
-    throw unfit(`input '${field.name}' has ${bytes.length} bytes, and ${expected}`);
-  }
-  const { buffer, byteOffset } = bytes.byteOffset % elementBytes === 0 ? bytes : bytes.slice();
-  return new Data(buffer, byteOffset, count);
+/** The elements in binary data. */
+function numbersIn({ field, shape }: GivenTensor, bytes: Uint8Array, dtype: DType): TensorData {
+  const expected = countOf(shape) * arrayTypes[dtype].BYTES_PER_ELEMENT;
+  if (bytes.length === expected) return dataOfBytes(dtype, bytes);
+  throw unfit(
+    `input '${field.name}' has ${bytes.length} bytes, and ${field.datatype} of the shape [${shape}] has ${expected}`,
+  );
 }
 
 /** Converts numbers in JSON. */
@@ -112,9 +110,9 @@ function flat({ field, shape }: GivenTensor, data: readonly unknown[]): readonly
 function byteColumn(given: GivenTensor): Column {
   const { name, values } = given.field;
   const { kind } = values;
-  const { data, shape } = given;
+  const { data } = given;
   const fail = (row: number, message: string) => unfit(`input '${name}', row ${row}: ${message}`);
-  const list = data instanceof Uint8Array ? elementsIn(name, data, countOf(shape)) : flat(given, data);
+  const list = data instanceof Uint8Array ? elementsIn(given, data) : flat(given, data);
   const elements = list.map((element, row): string | Uint8Array => {
     if (element instanceof Uint8Array) return element;
     if (typeof element !== "string") throw fail(row, "expected a string");
@@ -125,7 +123,7 @@ function byteColumn(given: GivenTensor): Column {
   const valueAt = (row: number) => {
     const element = elements[row] ?? "";
     if (kind === "file") return urlOf(element);
-    const text = typeof element === "string" ? element : utf8Of(element);
+    const text = typeof element === "string" ? element : textOfUtf8(element);
     if (text === undefined) throw fail(row, "the bytes are not UTF-8");
     if (kind === "text") return text;
     const value = parsedJson(text);
@@ -141,23 +139,13 @@ function byteColumn(given: GivenTensor): Column {
   return { bytes, checks, parsedBytes, valueAt };
 }
 
-/**
- * Decodes a BYTES tensor: each element is its length as a little-endian u32, followed by its bytes.
- * @param count elements by the shape
- * @throws ProblemError 400 if the bytes do not have exactly `count` elements
- */
-function elementsIn(name: string, bytes: Uint8Array, count: number): Uint8Array[] {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  let at = 0;
-  const elements = Array.from({ length: count }, (_, i) => {
-    if (at === bytes.length) throw unfit(`input '${name}' has ${i} elements, and its shape has ${count}`);
-    const begin = at + Uint32Array.BYTES_PER_ELEMENT;
-    at = begin <= bytes.length ? begin + view.getUint32(at, true) : Infinity;
-    if (at > bytes.length) throw unfit(`input '${name}', element ${i}: its bytes end before its length`);
-    return bytes.subarray(begin, at);
-  });
-  if (at < bytes.length) throw unfit(`input '${name}' has more elements than its shape, which has ${count}`);
-  return elements;
+/** The elements of a BYTES tensor in binary data. */
+function elementsIn({ field, shape }: GivenTensor, bytes: Uint8Array): readonly Uint8Array[] {
+  const elements = splitByLengths(bytes, countOf(shape));
+  if (elements !== undefined) return elements;
+  throw unfit(
+    `the bytes of input '${field.name}' are not ${countOf(shape)} elements, each after its length as a little-endian u32`,
+  );
 }
 
 const urlPattern = /^(?:https?:\/\/|data:)/i;
@@ -168,14 +156,6 @@ const FILE_FORMS =
 function urlOf(element: string | Uint8Array): string {
   const bytes = typeof element === "string" ? Buffer.from(element) : element;
   const isUrl = urlPattern.test(Buffer.from(bytes.subarray(0, 8)).toString("latin1"));
-  const url = isUrl ? utf8Of(bytes) : undefined;
+  const url = isUrl ? textOfUtf8(bytes) : undefined;
   return url ?? `data:application/octet-stream;base64,${bytes.toBase64()}`;
-}
-
-function utf8Of(bytes: Uint8Array): string | undefined {
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    return undefined;
-  }
 }
