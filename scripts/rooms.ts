@@ -39,15 +39,15 @@ const rooms: Readonly<Record<string, Room>> = {
   machine: {
     imports: "base .",
     doors: `
-      control-groups file-descriptors files/archive files/durable files/file-stamp files/location files/lock files/made-once
+      control-groups files/archive files/durable files/file-stamp files/location files/lock files/made-once
       files/temporary-folder libtorch/cache-folder libtorch/external-libtorch libtorch/find-addon libtorch/glibc
       libtorch/cpu-libtorch libtorch/library-cache libtorch/libtorch-build libtorch/linked-libraries
       libtorch/libtorch-env libtorch/native-location libtorch/pack network/address-guard network/bounded-body
-      network/guarded-requests network/host-name network/name-resolver network/redirects processes/child
+      network/guarded-requests network/host-name network/listener network/name-resolver network/redirects processes/child
       processes/event-loop-lag processes/exit processes/link
       processes/program processes/program-name processes/run-folder processes/shared-counters
       processes/supervised processor-needs`,
-    maxLines: 2800,
+    maxLines: 3100,
   },
   package: {
     imports: "base author machine .",
@@ -122,7 +122,7 @@ const rooms: Readonly<Record<string, Room>> = {
   http: {
     imports: "base author machine pipeline predictions http/access http/apis http/openapi http/page",
     doors: `
-      access/api-key access/api-keys access/key-file admin app listener metrics openapi/short-example options other-fronts
+      access/api-key access/api-keys access/key-file admin app metrics openapi/short-example options other-fronts
       problem record-json request route routes/health routes/models served-model uploads
       with-context`,
     maxLines: 7550,

@@ -1,7 +1,6 @@
 /** HTTPS: the server's certificate, and certificates of clients. */
 import { beforeAll, expect, test } from "bun:test";
-import type { TlsPaths } from "../src/http/options.ts";
-import { tlsOf } from "../src/http/tls-files.ts";
+import { type TlsPaths, tlsOf } from "../src/machine/network/tls-files.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";

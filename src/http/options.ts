@@ -5,19 +5,6 @@ export const apiNames = ["v2", "openai", "mcp", "page", "docs"] as const;
 /** A part of the server beside its own API: an API of other servers, the page of a model, or the documentation. */
 export type ApiName = (typeof apiNames)[number];
 
-export interface PortOptions {
-  readonly port: number;
-  readonly host: string;
-  /** Seconds until an idle connection is closed; 0 for no limit. */
-  readonly idleTimeout: number;
-}
-
-export interface TlsPaths {
-  readonly tlsCert?: string | undefined;
-  readonly tlsKey?: string | undefined;
-  readonly tlsClientCa?: string | undefined;
-}
-
 export interface HttpOptions {
   /** Path before all routes; empty without one. Some proxies remove it from requests, and others keep it. */
   readonly basePath: string;

@@ -1,6 +1,7 @@
 /** A request: its context, its model and its URL. */
 import type { Context } from "hono";
 import { LogFields } from "../base/log.ts";
+import type { Peer } from "../machine/network/listener.ts";
 import type { Sender } from "../pipeline/client.ts";
 import { newId } from "../predictions/ids.ts";
 import type { PredictionRecord, Status } from "../predictions/record.ts";
@@ -123,9 +124,6 @@ export class RequestContext implements Origin, Client {
     return fieldsOf(this, more);
   }
 }
-
-/** The address of a client. */
-export type Peer = Pick<Bun.SocketAddress, "address" | "port">;
 
 /** The connections of a port. */
 export interface Connections {

@@ -1,9 +1,9 @@
 /** Gives each request a context, and counts and logs each answer. */
 import { routeOf } from "../base/labels.ts";
 import { isLogged, log } from "../base/log.ts";
+import type { Fetch } from "../machine/network/listener.ts";
 import type { RequestSpan, Spans } from "../pipeline/spans.ts";
 import type { App } from "./app.ts";
-import type { Fetch } from "./listener.ts";
 import type { RequestMetrics } from "./metrics.ts";
 import { type Connections, RequestContext, urlOf } from "./request.ts";
 

@@ -1,6 +1,7 @@
 /** The ports of a front. Both have the same app. */
-import { type Fetch, Listener, type ListenOptions } from "../http/listener.ts";
-import type { Connections, Peer } from "../http/request.ts";
+
+import type { Connections } from "../http/request.ts";
+import { type Fetch, Listener, type ListenOptions, type Peer } from "../machine/network/listener.ts";
 import type { ServeConfig } from "./config.ts";
 import type { FrontStart } from "./messages.ts";
 

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { log } from "../base/log.ts";
-import { freePort, localUrl } from "../http/listener.ts";
+import { freePort, localUrl } from "../machine/network/listener.ts";
 import type { RunFolder } from "../machine/processes/run-folder.ts";
 import { SharedCounters } from "../machine/processes/shared-counters.ts";
 import { Supervised } from "../machine/processes/supervised.ts";

@@ -3,9 +3,9 @@ import { totalmem } from "node:os";
 import { formatBytes } from "../../base/bytes.ts";
 import { isArchitecture } from "../../base/platform-package.ts";
 import { systemText } from "../../base/system-file.ts";
-import { listenFault } from "../../http/listener.ts";
 import { memoryLimit } from "../../machine/control-groups.ts";
 import { glibcVersion } from "../../machine/libtorch/glibc.ts";
+import { listenFault } from "../../machine/network/listener.ts";
 import { type Check, fault, ok, warning } from "./check.ts";
 
 /** The oldest C library with which the addon works. */

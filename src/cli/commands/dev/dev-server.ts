@@ -5,7 +5,7 @@
 import { resolve } from "node:path";
 import { codedError, SconceError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
-import { freePort } from "../../../http/listener.ts";
+import { freePort } from "../../../machine/network/listener.ts";
 import { Child } from "../../../machine/processes/child.ts";
 import { makeRunFolder, type RunFolder } from "../../../machine/processes/run-folder.ts";
 import type { ServeConfig } from "../../../server/config.ts";

@@ -1,7 +1,12 @@
 /** Reads and tries the files of a TLS server: its certificate, its key, and the certificate authorities of its clients. */
 import { readFileSync } from "node:fs";
-import { messageOf, SconceError } from "../base/errors.ts";
-import type { TlsPaths } from "./options.ts";
+import { messageOf, SconceError } from "../../base/errors.ts";
+
+export interface TlsPaths {
+  readonly tlsCert?: string | undefined;
+  readonly tlsKey?: string | undefined;
+  readonly tlsClientCa?: string | undefined;
+}
 
 /**
  * Reads the TLS files of the options, and tries a server with them before the port of the clients opens.

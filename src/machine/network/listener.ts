@@ -1,14 +1,19 @@
 /** Listens on a port. Limits the number of connections. */
-import { codeOf, messageOf, SconceError } from "../base/errors.ts";
-import { log } from "../base/log.ts";
-import { descriptorLimit, lowestFreeDescriptor } from "../machine/file-descriptors.ts";
-import type { PortOptions, TlsPaths } from "./options.ts";
-import type { Peer } from "./request.ts";
-import { tlsOf } from "./tls-files.ts";
+import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import { descriptorLimit, lowestFreeDescriptor } from "../file-descriptors.ts";
+import { type TlsPaths, tlsOf } from "./tls-files.ts";
 
 export type Fetch = (request: Request) => Response | Promise<Response>;
 
-export interface ListenOptions extends PortOptions, TlsPaths {
+/** The address of a client. */
+export type Peer = Pick<Bun.SocketAddress, "address" | "port">;
+
+export interface ListenOptions extends TlsPaths {
+  readonly port: number;
+  readonly host: string;
+  /** Seconds until an idle connection is closed; 0 for no limit. */
+  readonly idleTimeout: number;
   /** Whether several processes of the server listen on the same port. */
   readonly isShared?: boolean;
   /** The option that sets the port, for error messages. */
