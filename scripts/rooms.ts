@@ -104,12 +104,12 @@ const rooms: Readonly<Record<string, Room>> = {
     imports: "base author machine package engine pipeline predictions/sqlite predictions/webhooks",
     doors: `
       admission event-log ids live-predictions metrics once open-store predictions record
-      redis/redis-store request running-build store watched webhooks/webhook webhooks/webhooks`,
+      redis/redis-store request running-build sqlite/server-database store watched webhooks/webhook webhooks/webhooks`,
     maxLines: 6740,
   },
   "predictions/sqlite": {
     imports: "predictions predictions/webhooks",
-    doors: "database-lock sqlite-store",
+    doors: "server-database sqlite-store",
   },
   "predictions/redis": {
     imports: "predictions predictions/webhooks",

@@ -4,12 +4,13 @@ import { join } from "node:path";
 import { messageOf, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { storeLocation } from "../machine/files/location.ts";
+import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import { MemoryStore } from "./memory-store.ts";
 import type { StoreOptions } from "./options.ts";
 import type { RetentionLimits } from "./retention.ts";
-import { prepareFolder } from "./sqlite/database-lock.ts";
-import { type SqliteOptions, SqliteStore } from "./sqlite/sqlite-store.ts";
-import type { Store, StoreRole } from "./store.ts";
+import { prepareFolder } from "./sqlite/server-database.ts";
+import { SqliteStore } from "./sqlite/sqlite-store.ts";
+import type { Store } from "./store.ts";
 
 /**
  * Path of the SQLite database. Undefined for a store in memory: with `--store memory`, or without --store if the port
@@ -57,25 +58,16 @@ function checkKind(store: string, file: string, isOneOfSeveral: boolean): void {
 }
 
 /**
- * Opens the store of predictions.
+ * Opens the store of predictions of a front.
  * @param path path of the SQLite database; undefined for a store in memory
- * @param role `main` or `successor` for the process that locks the database for the whole server
- * @param options.memory limits retained predictions; undefined in the supervisor
- * @param options.signal ends the wait for the lock of the server that --take-over replaces
  * @throws SconceError `predictions_unusable`
  */
 export async function openStore(
   path: string | undefined,
   config: StoreOptions,
-  role: StoreRole,
-  options: Pick<SqliteOptions, "memory" | "server" | "signal"> = {},
+  options: { readonly memory: MemoryAccount; readonly server: string },
 ): Promise<Store> {
-  const retention: RetentionLimits = {
-    maxAgeMs: config.retainAge * 1000,
-    maxBytes: config.retainBytes,
-  };
-  const { memory } = options;
-  return path === undefined
-    ? new MemoryStore(retention, memory && { memory })
-    : SqliteStore.open({ path, retention, sync: config.storeSync, role, ...options });
+  const retention: RetentionLimits = { maxAgeMs: config.retainAge * 1000, maxBytes: config.retainBytes };
+  if (path === undefined) return new MemoryStore(retention, options);
+  return SqliteStore.open({ path, retention, sync: config.storeSync, ...options });
 }

@@ -156,10 +156,3 @@ export interface RequestSource {
   /** Whether this server accepted the requests. Another server with the same store may still run its requests. */
   readonly isOwnServer: boolean;
 }
-
-/**
- * The role of a process that opens the store. `main` locks its file for the server. `member` opens the file without a
- * lock: a later process of the server, or a check at the start of --take-over. `successor` is the main process of a server with
- * --take-over: it waits for the lock of the server that it replaces.
- */
-export type StoreRole = "main" | "member" | "successor";

@@ -89,7 +89,7 @@ async function storeOf(
 ): Promise<Store> {
   const { queue: url, queueName: name = version.reference } = config;
   if (record.storeFault !== undefined) throw new SconceError("predictions_unusable", record.storeFault);
-  if (url === undefined) return openStore(record.store, config, "member", { memory, server });
+  if (url === undefined) return openStore(record.store, config, { memory, server });
   // Loading the Redis client takes a tenth of a server's start, so only servers with --queue load it.
   const { RedisStore } = await import("../predictions/redis/redis-store.ts");
   return new RedisStore({ config, url, name, repository: version.repository, memory, metrics });

@@ -1,22 +1,17 @@
-/** The stores of the predictions of a server's models, in the supervisor. */
+/** The databases of the predictions of a server's models, in the supervisor. The fronts open them. */
 import { codedError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
-import { openStore } from "../predictions/open-store.ts";
-import type { Store, StoreRole } from "../predictions/store.ts";
-import type { ServeConfig } from "./config.ts";
+import type { FileLock } from "../machine/files/lock.ts";
+import { checkDatabase, lockDatabase } from "../predictions/sqlite/server-database.ts";
 import type { Build } from "./model-table.ts";
 
-/**
- * Keeps the stores open until the server stops, so that no other server takes the files while fronts restart.
- */
-export class ServerStores implements AsyncDisposable {
-  readonly #config: ServeConfig;
+/** Locks the databases until the server stops, so that no other server takes the files while fronts restart. */
+export class ServerStores implements Disposable {
   readonly #builds: readonly Build[];
-  readonly #opened: Store[] = [];
+  readonly #locks: FileLock[] = [];
   readonly #closing = new AbortController();
 
-  constructor(config: ServeConfig, builds: readonly Build[]) {
-    this.#config = config;
+  constructor(builds: readonly Build[]) {
     this.#builds = builds;
   }
 
@@ -25,23 +20,21 @@ export class ServerStores implements AsyncDisposable {
     return this.#closing.signal;
   }
 
-  /** Opens the stores of all models. @throws SconceError `predictions_unusable` if no store can be opened */
-  async open(role: StoreRole): Promise<void> {
-    const { signal } = this.#closing;
-    await this.#each(async (path, config) => {
-      this.#opened.push(await openStore(path, config, role, { signal }));
+  /**
+   * Locks the databases of all models unless `isTakeOver`, and checks them.
+   * @throws SconceError `predictions_unusable` if no database can be used
+   */
+  async check(isTakeOver: boolean): Promise<void> {
+    await this.#each(async (path) => {
+      if (!isTakeOver) this.#locks.push(await lockDatabase(path));
+      checkDatabase(path, !isTakeOver);
     });
   }
 
-  /**
-   * Opens, reads and closes the stores of all models, without the locks of the server that --take-over replaces.
-   * @throws SconceError `predictions_unusable` if no store can be opened
-   */
-  async check(): Promise<void> {
-    await this.#each(async (path, config) => {
-      await using opened = new AsyncDisposableStack();
-      const store = opened.adopt(await openStore(path, config, "member"), (it) => it.close());
-      await store.read("");
+  /** Locks the databases of all models, as soon as the server that --take-over replaces has ended. */
+  async lock(): Promise<void> {
+    await this.#each(async (path) => {
+      this.#locks.push(await lockDatabase(path, { waits: true, signal: this.closing }));
     });
   }
 
@@ -49,11 +42,10 @@ export class ServerStores implements AsyncDisposable {
    * Does work on the database of each model. Records an error, so that other models are served, and throws it only if
    * all models have one.
    */
-  async #each(work: (path: string, config: ServeConfig) => Promise<void>): Promise<void> {
+  async #each(work: (path: string) => Promise<void>): Promise<void> {
     for (const build of this.#builds) {
-      const { store: path, served } = build.options;
       try {
-        if (path !== undefined) await work(path, { ...this.#config, ...served.options });
+        if (build.options.store !== undefined) await work(build.options.store);
       } catch (error) {
         if (this.closing.aborted) throw error;
         const fault = codedError(error);
@@ -64,8 +56,8 @@ export class ServerStores implements AsyncDisposable {
     }
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  [Symbol.dispose](): void {
     this.#closing.abort();
-    for (const store of this.#opened) await store.close();
+    for (const lock of this.#locks) lock.release();
   }
 }

@@ -131,9 +131,8 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
     const store = isQueued ? undefined : storePath(served.name, config, models > 1);
     table.add({ served, slot, engine: engineOf(served, slot), counts: fronts.counts[slot]?.path ?? "", store });
   }
-  const stores = opened.use(new ServerStores(config, table.builds));
-  if (older === undefined) await stores.open("main");
-  else await stores.check();
+  const stores = opened.use(new ServerStores(table.builds));
+  await stores.check(older !== undefined);
   for (const { label } of table.builds) log.info(`Setting up the model ${label}`);
   const loads = new EngineLoads({
     table,
@@ -157,7 +156,7 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
   if (older !== undefined) {
     const inherit = async () => {
       inherited.use(await replaceServer(older, { host: config.host, port }, stores.closing));
-      await stores.open("successor");
+      await stores.lock();
       table.hasClaim = true;
       void fronts.publish();
       log.info("The earlier server has ended");

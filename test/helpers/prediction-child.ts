@@ -2,11 +2,13 @@
  * `bun prediction-child.ts PATH ROLE OWNER` stores predictions until a test kills it. It prints a line for each
  * stored and each ended prediction, so that the test can kill it at any point.
  */
+import { lockDatabase } from "../../src/predictions/sqlite/server-database.ts";
 import { SqliteStore } from "../../src/predictions/sqlite/sqlite-store.ts";
 import { endOf, keepAll, largeEndOf, requestOf } from "./predictions.ts";
 
 const [path = "", role = "", owner = ""] = process.argv.slice(2);
-const store = await SqliteStore.open({ path, retention: keepAll, role: role === "main" ? "main" : "member" });
+if (role === "main") await lockDatabase(path);
+const store = await SqliteStore.open({ path, retention: keepAll });
 process.stdout.write("open\n");
 
 /**

@@ -2,17 +2,32 @@
 import { join } from "node:path";
 import type { EndedRecord } from "../../src/predictions/record.ts";
 import { type PredictionRequest, storedBody } from "../../src/predictions/request.ts";
+import { checkDatabase, lockDatabase } from "../../src/predictions/sqlite/server-database.ts";
 import { type SqliteOptions, SqliteStore } from "../../src/predictions/sqlite/sqlite-store.ts";
 import type { Claimed, Claimer } from "../../src/predictions/store.ts";
 import { keepAll, requestOf } from "./predictions.ts";
 
+interface OpenOptions extends Partial<SqliteOptions> {
+  /** `main`: the only front of a server, which locks the file and checks it for damage. `member`: another front. */
+  readonly role?: "main" | "member";
+}
+
 /** Opens a store. The end of the scope closes it, unless the test has. */
 export async function open(
   folder: { readonly path: string },
-  options: Partial<SqliteOptions> = {},
+  { role = "main", ...options }: OpenOptions = {},
 ): Promise<SqliteStore & AsyncDisposable> {
-  const store = await SqliteStore.open({ path: join(folder.path, "predictions.db"), retention: keepAll, ...options });
-  return Object.assign(store, { [Symbol.asyncDispose]: () => store.close() });
+  const path = join(folder.path, "predictions.db");
+  using locked = new DisposableStack();
+  if (role === "main") {
+    locked.use(await lockDatabase(path));
+    checkDatabase(path, true);
+  }
+  const store = await SqliteStore.open({ path, retention: keepAll, ...options });
+  const lock = locked.move();
+  const closed = store.close.bind(store);
+  const close = () => closed().finally(() => lock.dispose());
+  return Object.assign(store, { close, [Symbol.asyncDispose]: close });
 }
 
 /** Claims the unfinished requests of earlier processes. @param isOwn chooses the owners; default: all */

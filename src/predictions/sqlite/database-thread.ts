@@ -1,7 +1,7 @@
 /** Calls the database on its thread. */
 import { Fifo } from "../../base/collections/fifo.ts";
 import { messageOf } from "../../base/errors.ts";
-import type { Argument, Message, Method, Result, Tended } from "./sqlite-worker.ts";
+import type { Answer, Argument, Method, Result } from "./sqlite-worker.ts";
 
 interface Waiting {
   /** Called with the result when the thread answers the call. */
@@ -15,12 +15,10 @@ export class DatabaseThread {
   readonly #waiting = new Fifo<Waiting>();
   /** Why the thread answers no calls. */
   #ended: string | undefined;
-  onTended: (tended: Tended) => void = () => {};
 
   constructor() {
-    this.#worker.onmessage = ({ data }: MessageEvent<Message<never>>) => {
-      if (data.tended !== undefined) this.onTended(data.tended);
-      else if (data.fault === undefined) this.#waiting.shift()?.resolve(data.result);
+    this.#worker.onmessage = ({ data }: MessageEvent<Answer<never>>) => {
+      if (data.fault === undefined) this.#waiting.shift()?.resolve(data.result);
       else this.#waiting.shift()?.reject(new Error(data.fault));
     };
     this.#worker.onerror = (event) => this.#end(`its thread failed: ${messageOf(event.message)}`);

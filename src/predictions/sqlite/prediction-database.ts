@@ -1,15 +1,15 @@
 /** The SQLite database of predictions, on its thread: commits changes, reads predictions, evicts old outcomes. */
 import type { Database } from "bun:sqlite";
-import { existsSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { rmSync, statSync, writeFileSync } from "node:fs";
 import { isOverLimits, type RetentionLimits } from "../retention.ts";
-import { prepareFolder } from "./database-lock.ts";
-import { connect, type FileOptions, UnreadableFile } from "./prediction-schema.ts";
+import { connect, type FileOptions } from "./prediction-schema.ts";
 import {
   type Meta,
   type Oldest,
   type Statements,
   type StoredRecord,
   type StoredRequest,
+  type StoredText,
   statements,
   type Totals,
   type UnfinishedRow,
@@ -23,36 +23,38 @@ export interface DatabaseOptions extends RetentionLimits, FileOptions {
   readonly wallMs: number;
 }
 
-/** A change of one prediction. Exactly one member beside `id` and `isLarge` is set. */
+/** A change of one prediction. Exactly one member beside `id` is set. */
 export interface Row {
   readonly id: string;
-  readonly request?: { readonly head: string; readonly timeoutMs: number; readonly body: string };
+  /** A request whose body is in `WriteBatch.texts`. */
+  readonly request?: { readonly head: string; readonly timeoutMs: number };
   /** Start in milliseconds since 1970; null for a request that stops because the process exits. */
   readonly runningSinceMs?: number | null;
   /** Number of deaths of processes that ran the request, which now belongs to this process. */
   readonly takenOver?: number;
-  readonly end?: { readonly head: string; readonly members: string; readonly bytes: number };
+  /** An outcome whose members are in `WriteBatch.texts`. */
+  readonly end?: { readonly head: string; readonly bytes: number };
   /** Time of creation of the prediction whose webhook has no message left. */
   readonly removedWebhook?: number;
-  /** Whether the body or the members are in `WriteBatch.large`. */
-  readonly isLarge?: boolean;
 }
 
 /** Changes for one transaction. */
 export interface WriteBatch {
   /** JSON list of `Row`: sending as many objects takes far more time. */
   readonly rows: string;
-  /** Pieces of the large bodies and outcomes, in the order of their rows. */
-  readonly large: readonly (readonly Uint8Array[])[];
+  /**
+   * The bodies and the members of outcomes, in the order of their rows; a large one as pieces of UTF-8. In the JSON of
+   * the rows, they would be escaped and parsed once more.
+   */
+  readonly texts: readonly (string | readonly Uint8Array[])[];
   readonly wallMs: number;
 }
 
-/** A file that the server could not read, and has moved. */
-export interface Aside {
-  /** Where the file is now. */
-  readonly path: string;
-  /** Why, in words that continue a sentence, such as "it is damaged". */
-  readonly reason: string;
+/** The state of the database after maintenance. */
+export interface Tended {
+  readonly totals: Totals;
+  /** Whether the open file was deleted or replaced. Then the next process would not find the predictions. */
+  readonly isDetached: boolean;
 }
 
 /** Maximum rows that a run of maintenance evicts. */
@@ -71,30 +73,17 @@ export class PredictionDatabase {
    * a restart with the wall clock, but never back.
    */
   #startMs: number;
-  /** Where a damaged file was moved, and why; undefined if the file could be read. */
-  readonly aside: Aside | undefined;
 
   /**
    * Opens the database, and creates it if it is missing.
    * @throws an error of SQLite or the disk, or an Error whose message is only the reason, such as "it is damaged"
    */
-  static open(options: DatabaseOptions): PredictionDatabase {
-    prepareFolder(options.path);
-    try {
-      return new PredictionDatabase(connect(options), options);
-    } catch (error) {
-      if (!options.isMain || !(error instanceof UnreadableFile)) throw error;
-      const aside = { path: moveAside(options.path), reason: error.message };
-      return new PredictionDatabase(connect(options), options, aside);
-    }
-  }
-
-  private constructor(database: Database, options: DatabaseOptions, aside?: Aside) {
+  constructor(options: DatabaseOptions) {
+    const database = connect(options);
     this.#database = database;
     this.#options = options;
     this.#sql = statements(database);
     this.#identity = identityOf(options.path);
-    this.aside = aside;
     const { elapsedMs, wallMs } = this.#meta();
     this.#startMs = elapsedMs + Math.max(0, options.wallMs - wallMs) - performance.now();
   }
@@ -105,17 +94,12 @@ export class PredictionDatabase {
     return { count, bytes };
   }
 
-  /** Whether the open file was deleted or replaced. Then the next process would not find the predictions. */
-  get isDetached(): boolean {
-    return identityOf(this.#options.path) !== this.#identity;
-  }
-
   /** Commits all changes, or throws and changes nothing. Without changes, tests whether the disk has room. */
-  write({ rows, large, wallMs }: WriteBatch): Totals {
-    if (this.isDetached) throw new Error("its file was deleted or replaced; restart the server");
+  write({ rows, texts, wallMs }: WriteBatch): Totals {
+    if (this.#isDetached) throw new Error("its file was deleted or replaced; restart the server");
     const parsed: readonly Row[] = JSON.parse(rows);
     if (parsed.length === 0) this.#probe();
-    const pieces = large[Symbol.iterator]();
+    const remaining = texts[Symbol.iterator]();
     return this.#database
       .transaction(() => {
         const totals = this.totals;
@@ -124,8 +108,7 @@ export class PredictionDatabase {
         const nowMs = this.#nowMs;
         const before = totals.count;
         for (const row of parsed) {
-          const text = row.isLarge ? Buffer.concat([...(pieces.next().value ?? [])]) : undefined;
-          this.#writeRow(row, { text, nowMs, totals });
+          this.#writeRow(row, { texts: remaining, nowMs, totals });
         }
         this.#sweep(totals, { nowMs, limit: 2 * Math.max(0, totals.count - before) + 16 });
         this.#sql.setMeta.run({ ...totals, elapsedMs: nowMs, wallMs });
@@ -154,14 +137,18 @@ export class PredictionDatabase {
     return this.#sql.webhooks.all();
   }
 
-  /** Evicts old outcomes while the thread is idle. Later rows use their place in the file. */
-  tend(): void {
-    this.#database
-      .transaction(() => {
-        const meta = this.#meta();
-        if (this.#sweep(meta, { nowMs: this.#nowMs, limit: SWEEP_ROWS })) this.#sql.setMeta.run(meta);
-      })
-      .deferred();
+  /** Evicts old outcomes, also while no predictions arrive. Later rows use their place in the file. */
+  tend(): Tended {
+    const tend = this.#database.transaction(() => {
+      const meta = this.#meta();
+      if (this.#sweep(meta, { nowMs: this.#nowMs, limit: SWEEP_ROWS })) this.#sql.setMeta.run(meta);
+    });
+    try {
+      tend.deferred();
+    } catch {
+      // Maintenance runs again later, and the next write reports a full disk.
+    }
+    return { totals: this.totals, isDetached: this.#isDetached };
   }
 
   close(): void {
@@ -170,27 +157,31 @@ export class PredictionDatabase {
     this.#database.close(true);
   }
 
+  get #isDetached(): boolean {
+    return identityOf(this.#options.path) !== this.#identity;
+  }
+
   get #nowMs(): number {
     return this.#startMs + performance.now();
   }
 
-  /** @param context.text the large body or outcome of the row */
+  /** @param context.texts the bodies and outcomes of this row and of later rows */
   #writeRow(
     { id, request, runningSinceMs, takenOver, end, removedWebhook }: Row,
-    { text, nowMs, totals }: { readonly text: Buffer<ArrayBuffer> | undefined; nowMs: number; totals: Totals },
+    { texts, nowMs, totals }: { texts: Iterator<WriteBatch["texts"][number]>; nowMs: number; totals: Totals },
   ): void {
     const { maxAgeMs, server } = this.#options;
     if (request !== undefined) {
-      const { head, timeoutMs, body } = request;
-      this.#sql.create.run({ id, deadlineMs: nowMs + timeoutMs, server, head, body: text ?? body });
+      const { head, timeoutMs } = request;
+      this.#sql.create.run({ id, deadlineMs: nowMs + timeoutMs, server, head, body: storedText(texts) });
     }
     if (runningSinceMs !== undefined) this.#sql.started.run(runningSinceMs, id);
     if (takenOver !== undefined) this.#sql.takenOver.run(takenOver, server, id);
     if (end !== undefined) {
       // An expired outcome, which is not evicted yet, makes room for an outcome with the same id.
       const expired = this.#sql.removeExpired.get(id, nowMs, maxAgeMs);
-      const { head, members, bytes } = end;
-      const added = this.#sql.end.run({ id, bytes, endedMs: nowMs, head, members: text ?? members });
+      const { head, bytes } = end;
+      const added = this.#sql.end.run({ id, bytes, endedMs: nowMs, head, members: storedText(texts) });
       const isAdded = added.changes > 0;
       this.#sql.removeUnfinished.run(id);
       totals.count += Number(isAdded) - Number(expired !== null);
@@ -240,9 +231,8 @@ function identityOf(path: string): string {
   return found === undefined ? "" : `${found.dev}:${found.ino}`;
 }
 
-/** Moves a database that cannot be read, and its write-ahead log. @returns the new path of the database */
-function moveAside(path: string): string {
-  const aside = `${path}.damaged-${new Date().toISOString().replaceAll(/[^\dT]/g, "")}`;
-  for (const suffix of ["", "-wal"]) if (existsSync(path + suffix)) renameSync(path + suffix, aside + suffix);
-  return aside;
+/** The next text, as the database stores it. */
+function storedText(texts: Iterator<WriteBatch["texts"][number]>): StoredText {
+  const { value = "" } = texts.next();
+  return typeof value === "string" ? value : Buffer.concat(value);
 }

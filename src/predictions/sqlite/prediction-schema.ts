@@ -5,9 +5,9 @@ import { codeOf } from "../../base/errors.ts";
 
 export interface FileOptions {
   readonly path: string;
-  readonly sync: "normal" | "full";
-  /** Whether nobody else has the database open. Opening it then moves a damaged file aside. */
-  readonly isMain: boolean;
+  readonly sync?: "normal" | "full";
+  /** Whether to check the file for damage. */
+  readonly isChecked?: boolean;
 }
 
 /** Milliseconds that SQLite waits for a lock, which other processes hold for a few milliseconds. */
@@ -42,22 +42,22 @@ const tables = `
   ) STRICT;
   CREATE INDEX undelivered ON ended (seq) WHERE webhook IS NOT NULL;
 `;
+
 /** A file that the server cannot read, and moves aside. The message continues a sentence, such as "it is damaged". */
 export class UnreadableFile extends Error {}
 
 /**
  * Opens the database, and creates it if it is missing.
- * @param options.isMain whether to check the file for damage
  * @throws UnreadableFile, an error of SQLite or the disk, or an Error whose message continues a sentence
  */
-export function connect({ path, sync, isMain }: FileOptions): Database {
+export function connect({ path, sync = "normal", isChecked = false }: FileOptions): Database {
   makePrivate(path);
   const database = new Database(path, { readwrite: true, create: true, strict: true });
   try {
     database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
     prepareSchema(database);
-    const isChecked = isMain && statSync(path).size <= MAX_CHECKED_BYTES;
-    if (isChecked && pragma(database, "quick_check(1)") !== "ok")
+    const isSmall = isChecked && statSync(path).size <= MAX_CHECKED_BYTES;
+    if (isSmall && pragma(database, "quick_check(1)") !== "ok")
       throw new UnreadableFile("it is damaged (SQLITE_CORRUPT)");
     database.run("PRAGMA journal_mode = WAL");
     database.run(`PRAGMA synchronous = ${sync}`);

@@ -1,18 +1,15 @@
 /** Stores predictions in an SQLite database, on a thread. */
 import { messageOf } from "../../base/errors.ts";
 import { LargeText } from "../../base/large-text.ts";
-import { log } from "../../base/log.ts";
-import type { FileLock } from "../../machine/files/lock.ts";
 import { ModelVersion } from "../../package/model-version.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { MemoryStore } from "../memory-store.ts";
 import { type EndedRecord, type PredictionRecord, pendingRecord, recordOf } from "../record.ts";
 import type { PredictionRequest } from "../request.ts";
 import type { RetentionLimits } from "../retention.ts";
-import type { Accepted, Claimed, Claimer, Store, StoreOutage, StoreRole } from "../store.ts";
+import type { Accepted, Claimed, Claimer, Store, StoreOutage } from "../store.ts";
 import type { WebhookStore } from "../webhooks/webhook.ts";
 import { unusable } from "./database-fault.ts";
-import { lockDatabase } from "./database-lock.ts";
 import { DatabaseThread } from "./database-thread.ts";
 import { SqliteWriter } from "./sqlite-writer.ts";
 
@@ -21,9 +18,6 @@ export interface SqliteOptions {
   readonly retention: RetentionLimits;
   /** `normal`: stored predictions survive a kill of the process. `full`: they also survive a power loss. */
   readonly sync?: "normal" | "full" | undefined;
-  readonly role?: StoreRole | undefined;
-  /** Ends the wait for the lock of the server that --take-over replaces. */
-  readonly signal?: AbortSignal | undefined;
   readonly memory?: MemoryAccount | undefined;
   /** Name of the server, stored with its requests. With --take-over two servers with different names use the file. */
   readonly server?: string | undefined;
@@ -37,26 +31,17 @@ export class SqliteStore implements Store {
   readonly #server: string;
   readonly #wallClock: () => number;
   readonly #thread = new DatabaseThread();
-  readonly #lock: FileLock | undefined;
   readonly #writer: SqliteWriter;
   /** Outcomes of clients that waited and were answered. They are in no file. */
   readonly #answered: MemoryStore;
-  #isDetached = false;
 
-  /** Opens the database, and creates it if it is missing. @throws SconceError `predictions_unusable` */
+  /** Opens the database, which `checkDatabase` has checked. @throws SconceError `predictions_unusable` */
   static async open(options: SqliteOptions): Promise<SqliteStore> {
-    const { path, role = "main", signal, sync = "normal", server = "", wallClock = Date.now, retention } = options;
-    const lock = role === "member" ? undefined : await lockDatabase(path, { waits: role === "successor", signal });
-    const store = new SqliteStore(options, lock);
+    const { path, sync = "normal", server = "", wallClock = Date.now, retention } = options;
+    const store = new SqliteStore(options);
     try {
-      const isMain = role === "main";
-      const open = { path, sync, isMain, server, wallMs: wallClock(), ...retention };
-      const { aside, totals } = await store.#query((thread) => thread.call("open", open));
-      if (aside !== undefined)
-        log.error(
-          `The predictions in ${path} cannot be used: ${aside.reason}. They are in ${aside.path} now, and the server begins anew`,
-        );
-      store.#writer.totals = totals;
+      const open = { path, sync, server, wallMs: wallClock(), ...retention };
+      store.#writer.totals = await store.#query((thread) => thread.call("open", open));
       return store;
     } catch (error) {
       await store.close();
@@ -64,21 +49,13 @@ export class SqliteStore implements Store {
     }
   }
 
-  private constructor(options: SqliteOptions, lock: FileLock | undefined) {
-    const { path, retention, wallClock = Date.now, memory, server = "" } = options;
+  private constructor({ path, retention, wallClock = Date.now, memory, server = "" }: SqliteOptions) {
     this.#path = path;
     this.#server = server;
     this.#wallClock = wallClock;
-    this.#lock = lock;
     this.#answered = new MemoryStore(retention, memory && { memory });
     const writer = new SqliteWriter({ path, wallClock, memory, thread: this.#thread });
     this.#writer = writer;
-    this.#thread.onTended = ({ totals, isDetached }) => {
-      if (isDetached && !this.#isDetached)
-        log.error(`The predictions in ${path} were deleted or replaced: the server accepts no others; restart it`);
-      this.#isDetached = isDetached;
-      writer.totals = totals;
-    };
     this.webhooks = {
       remove: ({ id, createdAtMs }) => writer.add({ id, removedWebhook: createdAtMs }),
       undelivered: async (owners) => {
@@ -90,8 +67,7 @@ export class SqliteStore implements Store {
   }
 
   get outage(): StoreOutage | undefined {
-    if (this.#isDetached) return "store";
-    return this.#writer.isUnwritable ? "disk" : undefined;
+    return this.#writer.outage;
   }
 
   get retained(): { count: number; bytes: number } {
@@ -161,11 +137,7 @@ export class SqliteStore implements Store {
 
   async close(): Promise<void> {
     await this.#writer.stop();
-    try {
-      await this.#thread.close();
-    } finally {
-      this.#lock?.release();
-    }
+    await this.#thread.close();
   }
 
   async #query<T>(query: (thread: DatabaseThread) => Promise<T>): Promise<T> {

@@ -10,26 +10,25 @@ import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { type EndedRecord, recordText } from "../record.ts";
 import { type PredictionRequest, storedBody, storedOrigin } from "../request.ts";
 import { RECORD_BYTES } from "../retention.ts";
+import type { StoreOutage } from "../store.ts";
 import { unwritable } from "./database-fault.ts";
 import type { DatabaseThread } from "./database-thread.ts";
 import type { Row } from "./prediction-database.ts";
 import type { Totals } from "./statements.ts";
 
-/** Milliseconds until a failed write is repeated. Until then, requests are refused. */
-const RETRY_MS = 1000;
+/** Milliseconds between runs of maintenance, which also repeat a failed write. Until then, requests are refused. */
+const TEND_MS = 1000;
 /** Maximum changes in a commit, and maximum bytes of their bodies and outcomes. More would delay the requests among them. */
 const MAX_CHANGES = 2000;
 const MAX_BYTES = 8 * 2 ** 20;
-/** Larger bodies and outcomes go to the thread in pieces, beside the JSON of the changes. */
-const MAX_INLINE_LENGTH = 64 * 1024;
 
 /** A row to commit. */
 interface Change {
   readonly row: Row;
   /** Characters or bytes of the body or the outcome. */
   readonly bytes: number;
-  /** A body or an outcome that goes to the thread in pieces. */
-  readonly large?: LargeText | undefined;
+  /** The body or the members of the outcome. */
+  readonly text?: Text | undefined;
   readonly end?: EndedRecord;
   /** Settles after the commit. */
   readonly waiting?: PromiseWithResolvers<void>;
@@ -54,9 +53,13 @@ export class SqliteWriter {
   readonly #ends = new OpenMap<string, Change>(hashOf);
   /** The commit that runs, or that begins in the next turn of the event loop. Never rejects. */
   #commit: Promise<void> | undefined;
-  #retryTimer: ReturnType<typeof setTimeout> | undefined;
   /** Why the last write has failed; undefined while writing works. */
   #fault: Error | undefined;
+  /** Whether the write that has failed waits for the next run of maintenance. */
+  #isPaused = false;
+  /** Whether the file was deleted or replaced. */
+  #isDetached = false;
+  #timer = setTimeout(() => this.#tend(), TEND_MS);
   #isStopped = false;
 
   constructor(options: WriterOptions) {
@@ -64,9 +67,9 @@ export class SqliteWriter {
     this.#charge = options.memory?.add("outputs", 0);
   }
 
-  /** Whether writing fails. */
-  get isUnwritable(): boolean {
-    return this.#fault !== undefined;
+  get outage(): StoreOutage | undefined {
+    if (this.#isDetached) return "store";
+    return this.#fault === undefined ? undefined : "disk";
   }
 
   /** Writes a request. Resolves after the commit. @throws SconceError `predictions_unwritable` */
@@ -75,15 +78,11 @@ export class SqliteWriter {
     if (error !== undefined) return Promise.reject(error);
     const waiting = Promise.withResolvers<void>();
     const { id, timeoutMs, model, origin } = request;
-    const stored = storedBody(request);
-    const large = largeOf(typeof stored === "string" ? stored : new LargeText([stored]));
-    const body = large !== undefined ? "" : typeof stored === "string" ? stored : utf8.decode(stored);
+    const body = storedBody(request);
+    const text = typeof body === "string" ? body : new LargeText([body]);
     const facts = { origin: storedOrigin(origin), model: model?.reference, body: undefined };
     const head = JSON.stringify({ ...request, ...facts });
-    this.add(
-      { id, request: { head, timeoutMs, body }, isLarge: large !== undefined },
-      { large, bytes: stored.length, waiting },
-    );
+    this.add({ id, request: { head, timeoutMs } }, { text, bytes: body.length, waiting });
     return waiting.promise;
   }
 
@@ -93,9 +92,8 @@ export class SqliteWriter {
     const { members } = end.outcome;
     const bytes = RECORD_BYTES + byteLengthOf(members) + Buffer.byteLength(end.logs);
     this.#charge?.grow(bytes);
-    const large = largeOf(members);
-    const row = { head: recordText(end), members: large === undefined ? String(members) : "", bytes };
-    this.#ends.set(end.id, this.add({ id: end.id, end: row, isLarge: large !== undefined }, { end, large, bytes }));
+    const row = { id: end.id, end: { head: recordText(end), bytes } };
+    this.#ends.set(end.id, this.add(row, { end, text: members, bytes }));
   }
 
   /** The outcome of a prediction that is not written yet; undefined if there is none. */
@@ -115,7 +113,7 @@ export class SqliteWriter {
   async flush(): Promise<void> {
     await this.#commit;
     while (this.#queue.length > 0 && !this.#isStopped) {
-      this.#stopRetrying();
+      this.#isPaused = false;
       this.#wake();
       await this.#commit;
       if (this.#fault !== undefined) throw this.#fault;
@@ -130,7 +128,7 @@ export class SqliteWriter {
       log.warn(`${this.#ends.size} outcomes are lost: ${messageOf(error)}`);
     }
     this.#isStopped = true;
-    this.#stopRetrying();
+    clearTimeout(this.#timer);
   }
 
   /** Writes a change with the next commit. */
@@ -143,7 +141,7 @@ export class SqliteWriter {
   }
 
   #wake(): void {
-    if (this.#retryTimer === undefined) this.#commit ??= this.#write();
+    if (!this.#isPaused) this.#commit ??= this.#write();
   }
 
   async #write(): Promise<void> {
@@ -170,12 +168,13 @@ export class SqliteWriter {
   async #send(changes: readonly Change[]): Promise<void> {
     const { thread, wallClock } = this.#options;
     const turn = new Turn();
-    const large: Uint8Array[][] = [];
+    const texts: (string | Uint8Array[])[] = [];
     const owned: ArrayBuffer[] = [];
-    for (const { large: text } of changes) {
-      if (text === undefined) continue;
+    for (const { text } of changes) {
+      if (typeof text === "string") texts.push(text);
+      if (!(text instanceof LargeText)) continue;
       const pieces: Uint8Array[] = [];
-      large.push(pieces);
+      texts.push(pieces);
       for (let i = 0, piece = text.bytes(0); piece !== undefined; piece = text.bytes(++i)) {
         if (turn.isOver) await turn.next();
         // A copy: a message with a view would copy its whole buffer.
@@ -185,7 +184,7 @@ export class SqliteWriter {
       }
     }
     const rows = JSON.stringify(changes.map(({ row }) => row));
-    this.totals = await thread.call("write", { rows, large, wallMs: wallClock() }, owned);
+    this.totals = await thread.call("write", { rows, texts, wallMs: wallClock() }, owned);
   }
 
   /** Removes and returns the changes of the next commit. */
@@ -217,23 +216,21 @@ export class SqliteWriter {
     this.#queue = all.filter(
       ({ row, waiting }) => waiting === undefined && !(row.runningSinceMs !== undefined && refused.has(row.id)),
     );
+    this.#isPaused = true;
+  }
+
+  /** Repeats a failed write. Without changes, the commit tests whether the disk has room. Never rejects. */
+  async #tend(): Promise<void> {
+    const { path, thread } = this.#options;
+    this.#isPaused = false;
+    if (this.#fault !== undefined) this.#wake();
+    const tended = await thread.call("tend", undefined).catch(() => undefined);
     if (this.#isStopped) return;
-    this.#retryTimer = setTimeout(() => {
-      this.#retryTimer = undefined;
-      // Without changes, the commit tests whether the disk has room.
-      this.#wake();
-    }, RETRY_MS);
+    this.#timer = setTimeout(() => this.#tend(), TEND_MS);
+    if (tended === undefined) return;
+    this.totals = tended.totals;
+    if (tended.isDetached && !this.#isDetached)
+      log.error(`The predictions in ${path} were deleted or replaced: the server accepts no others; restart it`);
+    this.#isDetached = tended.isDetached;
   }
-
-  #stopRetrying(): void {
-    clearTimeout(this.#retryTimer);
-    this.#retryTimer = undefined;
-  }
-}
-
-const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
-
-function largeOf(text: Text): LargeText | undefined {
-  if (text.length <= MAX_INLINE_LENGTH) return undefined;
-  return typeof text === "string" ? new LargeText([text]) : text;
 }
