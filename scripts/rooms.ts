@@ -45,7 +45,7 @@ const rooms: Readonly<Record<string, Room>> = {
       libtorch/libtorch-env libtorch/native-location libtorch/pack network/address-guard network/bounded-body
       network/guarded-requests network/host-name network/listener network/name-resolver network/redirects processes/child
       processes/event-loop-lag processes/exit processes/link
-      processes/program processes/program-name processes/run-folder processes/shared-counters
+      processes/program processes/program-name processes/run-folder processes/shared-counters processes/shared-memory
       processes/supervised processor-needs`,
     maxLines: 3100,
   },

@@ -7,9 +7,10 @@ import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
 import { authorStack } from "../../base/author-line.ts";
 import { systemClock } from "../../base/clock.ts";
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
-import { codedError, messageOf, type SconceError } from "../../base/errors.ts";
+import { codedError, messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { exitProcess } from "../../machine/processes/exit.ts";
+import { openShared } from "../../machine/processes/shared-memory.ts";
 import { openBatching } from "../batching/batcher.ts";
 import type { BatchItem, Batching, BatchingOptions } from "../batching/batching.ts";
 import { losesDevice } from "../device-loss.ts";
@@ -29,7 +30,6 @@ import {
   type Wire,
   type WireEnd,
 } from "./frame.ts";
-import { openShared } from "./shared-tensors.ts";
 import { ItemFrames, RowsFrames } from "./tensor-frames.ts";
 
 export interface EngineServerOptions extends BatchingOptions {
@@ -202,15 +202,13 @@ export class EngineServer {
     }
   }
 
-  /** Cancels items. A frame `canceled` names the items that waited; running items end as usual. */
+  /** Cancels items. Waiting items fail with `canceled`; running items end as usual. */
   #cancel(front: Front, numbers: Uint32Array): void {
     for (const number of numbers) {
       const item = front.items.get(number);
       if (item !== undefined) item.isCanceled = true;
     }
-    const removed = this.#batching.removeUnneeded();
-    for (const { number } of removed) front.items.delete(number);
-    if (removed.length > 0) send(front, this.#blocks.numbers(frameKinds.canceled, numbersOf(removed)));
+    for (const item of this.#batching.removeUnneeded()) this.#failed(item, canceled);
   }
 
   /** Tells the fronts which items left the queue. Writes at once, because the batch may crash this process. */
@@ -270,6 +268,8 @@ export class EngineServer {
     exitProcess(1);
   }
 }
+
+const canceled = new SconceError("canceled", "the prediction ended before the batch");
 
 function send({ outbox }: Front, frame: Frame): void {
   outbox.add(frame);

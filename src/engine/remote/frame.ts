@@ -10,14 +10,13 @@
  * |---|---|---|
  * | submit | front | item number, lane number (of its prediction), free sizes; then tensors: `tensor-frames.ts` |
  * | cancel | front | count, item numbers |
- * | share | front | process id, descriptor of shared memory: `shared-tensors.ts` |
+ * | share | front | process id, descriptor of shared memory (machine/processes/shared-memory.ts) |
  * | hello | engine | length of a JSON text in bytes, 0; then the text |
  * | dispatched | engine | count, item numbers |
  * | finished | engine | item count, batch size and cause, wait and run ms (float64), item numbers, sizes; rows |
  * | part | engine | as `finished`: rows of partial outputs |
  * | failed | engine | length of a JSON text in bytes, 0; then the text |
  * | shared | engine | the shared memory is mapped |
- * | canceled | engine | count, item numbers: they left the queue before a batch |
  */
 import { z } from "zod";
 import { ALIGNMENT, aligned, memoryOver, type TensorMemory } from "../../author/tensor-memory.ts";
@@ -33,8 +32,7 @@ export const frameKinds = {
   failed: 6,
   share: 7,
   shared: 8,
-  canceled: 9,
-  part: 10,
+  part: 9,
 } as const;
 
 export const HEADER_BYTES = 8;

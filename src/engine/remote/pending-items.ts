@@ -1,16 +1,16 @@
 /** Submitted items that have no result yet, with their frames to send again after a restart of the engine process. */
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
+import type { SharedRange } from "../../machine/processes/shared-memory.ts";
 import { type Item, MAX_DEATHS } from "../engine.ts";
 import { type Frame, IS_ALONE } from "./frame.ts";
-import type { SharedPlace, SharedTensors } from "./shared-tensors.ts";
 
 export interface Pending<T extends Item> {
   readonly item: T;
   readonly number: number;
   readonly padded: ReadonlyMap<string, number>;
   readonly frame: Frame;
-  /** Place of the tensors in shared memory; undefined if they are in the frame. */
-  readonly place: SharedPlace | undefined;
+  /** The tensors' range of shared memory; undefined if they are in the frame. */
+  readonly range: SharedRange | undefined;
   /**
    * `waiting` for a batch, `dispatched` in a batch, or `alone`: running alone, because it may have crashed an engine
    * process.
@@ -24,14 +24,14 @@ export interface Pending<T extends Item> {
 const NUMBERS = 2 ** 30;
 
 export class PendingItems<T extends Item> {
-  readonly #shared: SharedTensors;
+  readonly #release: (range: SharedRange) => void;
   readonly #items = new OpenMap<number, Pending<T>>(spread);
   /** Shared memory of cancelled items, by their number. The engine process may read it until they have ended. */
-  readonly #canceled = new Map<number, SharedPlace>();
+  readonly #canceled = new Map<number, SharedRange>();
   #last = 0;
 
-  constructor(shared: SharedTensors) {
-    this.#shared = shared;
+  constructor(release: (range: SharedRange) => void) {
+    this.#release = release;
   }
 
   /** All items in the order of submission. */
@@ -60,11 +60,11 @@ export class PendingItems<T extends Item> {
   /** Removes an ended item. @returns undefined for a cancelled item */
   ended(number: number): Pending<T> | undefined {
     const pending = this.#items.get(number);
-    const place = pending?.place ?? this.#canceled.get(number);
+    const range = pending?.range ?? this.#canceled.get(number);
     this.#items.delete(number);
-    if (place === undefined) return pending;
+    if (range === undefined) return pending;
     this.#canceled.delete(number);
-    this.#shared.release(place);
+    this.#release(range);
     return pending;
   }
 
@@ -76,7 +76,7 @@ export class PendingItems<T extends Item> {
       if (pending === undefined) continue;
       this.#items.delete(number);
       numbers.push(number);
-      if (pending.place !== undefined) this.#canceled.set(number, pending.place);
+      if (pending.range !== undefined) this.#canceled.set(number, pending.range);
     }
     return numbers;
   }

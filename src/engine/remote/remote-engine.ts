@@ -3,7 +3,10 @@
  * unfinished items again after a restart of the process.
  */
 import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
-import { SconceError } from "../../base/errors.ts";
+import { memoryOver, type TensorMemory } from "../../author/tensor-memory.ts";
+import { messageOf, SconceError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import { SharedMemory } from "../../machine/processes/shared-memory.ts";
 import type { BatchObserver, EngineListener, Item } from "../engine.ts";
 import { type CheckedItem, itemCheck } from "../item-check.ts";
 import { type RowParting, rowParting } from "../rows.ts";
@@ -24,7 +27,6 @@ import {
   type WireEnd,
 } from "./frame.ts";
 import { PendingItems } from "./pending-items.ts";
-import { MIN_SHARED_BYTES, type SharedPlace, SharedTensors } from "./shared-tensors.ts";
 import { ItemFrames, numbersWord, observationAt, RowsFrames } from "./tensor-frames.ts";
 
 export interface RemoteEngineOptions {
@@ -37,11 +39,16 @@ export interface RemoteEngineOptions {
   readonly onNeeded?: (() => void) | undefined;
 }
 
+/** Larger tensors go through shared memory. */
+const MIN_SHARED_BYTES = 2 ** 10;
+
 interface Connection {
   wire: Wire | undefined;
   outbox: Outbox | undefined;
   /** Whether the process has sent `hello`; no frame goes to it before. */
   isReady: boolean;
+  /** Whether the process has opened the shared memory. */
+  isShared: boolean;
   /** Rejects if the connection ends before `hello`. */
   readonly ready: PromiseWithResolvers<EngineInfo>;
 }
@@ -61,8 +68,10 @@ export class RemoteEngine<T extends Item> {
   readonly #partRowsOf: RowParting;
   readonly #partFrames: RowsFrames;
   readonly #blocks = new FrameBlocks();
-  readonly #shared = new SharedTensors();
-  readonly #pending = new PendingItems<T>(this.#shared);
+  readonly #pending = new PendingItems<T>((range) => this.#shared?.release(range));
+  /** Memory for large tensors, and its typed arrays. The first connection creates it. */
+  #shared: SharedMemory | undefined;
+  #sharedMemory: TensorMemory | undefined;
   #connection: Connection | undefined;
   /** Properties of the newest engine process, which may have ended. */
   #info: EngineInfo | undefined;
@@ -144,7 +153,13 @@ export class RemoteEngine<T extends Item> {
     if (this.#connection !== undefined || this.#lost !== undefined) {
       throw new SconceError("not_ready", "the engine process before this one has not ended");
     }
-    this.#connection = { wire: undefined, outbox: undefined, isReady: false, ready: Promise.withResolvers() };
+    this.#connection = {
+      wire: undefined,
+      outbox: undefined,
+      isReady: false,
+      isShared: false,
+      ready: Promise.withResolvers(),
+    };
     return this.#connection;
   }
 
@@ -182,11 +197,11 @@ export class RemoteEngine<T extends Item> {
     if (this.#isClosed) throw closed();
     const { tensors, padded } = this.#check(given);
     const bytes = this.#itemFrames.bytesOf(tensors);
-    const place = bytes > MIN_SHARED_BYTES ? this.#sharedPlace(bytes) : undefined;
+    const range = bytes > MIN_SHARED_BYTES && this.#connection?.isShared ? this.#shared?.take(bytes) : undefined;
     const number = this.#pending.nextNumber();
     item.number = number;
-    const frame = this.#itemFrames.write(this.#blocks, item, tensors, place);
-    this.#pending.add({ item, number, padded, frame, place, state: "waiting", losses: 0 });
+    const frame = this.#itemFrames.write(this.#blocks, item, tensors, range && this.#sharedMemory, range?.at);
+    this.#pending.add({ item, number, padded, frame, range, state: "waiting", losses: 0 });
     if (this.isReady) this.#send(frame);
     else this.#options.onNeeded?.();
   }
@@ -231,21 +246,21 @@ export class RemoteEngine<T extends Item> {
     this.#isClosed = true;
     const unfinished = this.#pending.all();
     for (const { number } of unfinished) this.#pending.ended(number);
-    this.#shared[Symbol.dispose]();
+    this.#shared?.[Symbol.dispose]();
     if (this.#connection !== undefined) this.#connection.isReady = false;
     this.#connection?.wire?.end();
     for (const { item } of unfinished) this.listener?.failed(item, closed());
   }
 
-  /** A range of shared memory for a large item; undefined if there is none. The first call only creates the memory. */
-  #sharedPlace(bytes: number): SharedPlace | undefined {
-    if (this.isReady && this.#shared.make()) this.#share();
-    return this.#shared.take(bytes);
-  }
-
+  /** Tells a new engine process where the shared memory is. Without it, all tensors go through the socket. */
   #share(): void {
-    const { descriptor } = this.#shared;
-    if (descriptor !== undefined) this.#send(this.#blocks.words(frameKinds.share, [process.pid, descriptor]));
+    try {
+      this.#shared ??= new SharedMemory();
+      this.#sharedMemory ??= memoryOver(this.#shared.buffer);
+      this.#send(this.#blocks.words(frameKinds.share, [process.pid, this.#shared.descriptor]));
+    } catch (error) {
+      log.debug(`Large tensors go through the engine's socket: ${messageOf(error)}`);
+    }
   }
 
   #send(frame: Frame): void {
@@ -276,10 +291,7 @@ export class RemoteEngine<T extends Item> {
         break;
       }
       case frameKinds.shared:
-        this.#shared.isOpen = true;
-        break;
-      case frameKinds.canceled:
-        for (const number of numbersAt(memory, at)) this.#pending.ended(number);
+        connection.isShared = true;
         break;
       case frameKinds.hello:
         this.#hello(connection, engineInfoSchema.parse(jsonAt(memory, at)));
@@ -335,7 +347,6 @@ export class RemoteEngine<T extends Item> {
     // `release` has already disconnected this process, and no item waited for it.
     if (this.#connection !== connection) return;
     this.#connection = undefined;
-    this.#shared.isOpen = false;
     this.#pending.disconnected();
     connection.ready.reject(new SconceError("not_ready", "the engine process ended before it was ready"));
     // Avoids an unhandled rejection: the caller of `connect` may not await the promise.

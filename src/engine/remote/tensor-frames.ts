@@ -1,6 +1,6 @@
 /** Frames with tensors: an item on its way to the engine process, and the outputs of a batch on their way back. */
 import { arrayTypes, countOf, type Dim, type DType, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
-import { ALIGNMENT, aligned, setAt } from "../../author/tensor-memory.ts";
+import { ALIGNMENT, aligned, setAt, type TensorMemory } from "../../author/tensor-memory.ts";
 import { batchCauses } from "../../base/labels.ts";
 import type { BatchRun, Item } from "../engine.ts";
 import { type CheckedItem, fixedKey, type Sizes, shapeKey } from "../item-check.ts";
@@ -15,7 +15,6 @@ import {
   IS_SHARED,
   type Outbox,
 } from "./frame.ts";
-import type { SharedPlace } from "./shared-tensors.ts";
 
 interface Plan {
   readonly dtype: DType;
@@ -56,16 +55,22 @@ export class ItemFrames {
 
   /**
    * Copies an item into a new frame.
-   * @param shared place in shared memory that gets the tensors; undefined to put them into the frame
+   * @param shared memory that gets the tensors, from `sharedAt` on; undefined to put them into the frame
    */
-  write(blocks: FrameBlocks, item: Omit<Item, "index">, tensors: readonly Tensor[], shared?: SharedPlace): Frame {
+  write(
+    blocks: FrameBlocks,
+    item: Omit<Item, "index">,
+    tensors: readonly Tensor[],
+    shared?: TensorMemory,
+    sharedAt = 0,
+  ): Frame {
     const kind = frameKinds.submit | (item.isSeparate ? IS_SEPARATE : 0) | (shared ? IS_SHARED : 0);
     const frame = blocks.begin(shared === undefined ? this.bytesOf(tensors) : this.#headBytes + ALIGNMENT, kind);
     const { words } = frame.memory;
     const inFrame = frame.from + this.#headBytes;
-    if (shared !== undefined) words[inFrame / 4] = shared.at;
-    const { memory, at } = shared ?? { memory: frame.memory, at: inFrame };
-    let offset = at;
+    if (shared !== undefined) words[inFrame / 4] = sharedAt;
+    const memory = shared ?? frame.memory;
+    let offset = shared === undefined ? inFrame : sharedAt;
     let word = frame.from / 4;
     words[word + 2] = item.number ?? 0;
     words[word + 3] = item.lane;
