@@ -4,6 +4,7 @@ import type { Queue } from "../src/predictions/redis/queue.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { endOf, queueOn, requestOf } from "./helpers/queue.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
+import { until } from "./helpers/running.ts";
 
 describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   const redis = fixture(startRedis);
@@ -104,16 +105,30 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await one.queue.create(requestOf("p", body));
     const [taken] = await one.take();
     expect(await taken?.load()).toMatchObject({ id: "p", body, origin: { requestId: "r" } });
-    expect(await redis.client.hstrlen("sconce:10:{bodies}:p:p", "body")).toBe(body.length);
+    expect(await redis.client.hstrlen("sconce:11:{bodies}:p:p", "body")).toBe(body.length);
     await one.queue.finish(endOf('"outputs":[1]'));
-    expect(await redis.client.hexists("sconce:10:{bodies}:p:p", "body")).toBe(0);
+    expect(await redis.client.hexists("sconce:11:{bodies}:p:p", "body")).toBe(0);
+  });
+
+  test("notifies a node of outcomes, also after a broken connection", async () => {
+    const messages: string[] = [];
+    using opened = await queueOn(redis.url, "told", { node: "told", onMessage: (kind) => messages.push(kind) });
+    const { queue } = opened;
+    for (const id of ["one", "two"]) {
+      await until(async () => (await redis.client.pubsub("NUMSUB", "told"))[1] === 1);
+      await queue.create({ ...requestOf(id), isWaitedFor: true });
+      await queue.finish(endOf('"outputs":[1]', id));
+      await until(() => messages.length > 0);
+      expect(messages.splice(0)).toEqual(["ended"]);
+      await redis.client.call("client", "kill", "type", "pubsub");
+    }
   });
 
   test("ignores the outcome of a deleted prediction", async () => {
     using one = await worker("gone", "a");
     await one.queue.create(requestOf());
     await one.take();
-    await redis.client.del("sconce:10:{gone}:p:p");
+    await redis.client.del("sconce:11:{gone}:p:p");
     await one.queue.finish(endOf('"outputs":[1]'));
     expect(await redis.client.keys("*{gone}:p:*")).toEqual([]);
   });

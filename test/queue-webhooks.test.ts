@@ -18,7 +18,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     store.serve("lab", { queue: redis.url, queueLease: 1, webhookSecret: [secret], allowPrivateUrls: true, ...config });
   const told = (url: string) => ({ "Webhook-URL": url });
   /** Resolves once the queue has no webhook left. */
-  const forgotten = () => until(async () => (await redis.client.zcard("sconce:10:{lab}:due")) === 0);
+  const forgotten = () => until(async () => (await redis.client.zcard("sconce:11:{lab}:due")) === 0);
 
   test("send the webhooks that a front accepted about predictions that a worker runs, each once", async () => {
     await using to = receiver();
@@ -65,7 +65,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await client.put("an-id-that-is-taken-again", [{ x: 1 }], told(to.url("/earlier")));
     await to.until(1);
     // The prediction expires.
-    await redis.client.del("sconce:10:{lab}:p:an-id-that-is-taken-again");
+    await redis.client.del("sconce:11:{lab}:p:an-id-that-is-taken-again");
     await client.put("an-id-that-is-taken-again", [{ x: 2 }], told(to.url("/new")));
     expect(await isTold.promise).toMatchObject([{ y: 5 }]);
     await forgotten();

@@ -107,12 +107,12 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
 
   test("leave only retained predictions behind in Redis", async () => {
     const { prediction_id: id } = await front.client.predict([{ x: 1 }]);
-    const key = `sconce:10:{lab}:p:${id}`;
+    const key = `sconce:11:{lab}:p:${id}`;
     expect(JSON.stringify(await redis.client.hgetall(key))).not.toContain('"x');
     expect(await redis.client.pttl(key)).toBeGreaterThan(0);
     const name = (await totals(redis)).split(":totals:")[1];
-    expect(await redis.client.xlen(`sconce:10:{lab}:work:${name}`)).toBe(0);
-    expect(await redis.client.zcard("sconce:10:{lab}:deadlines")).toBe(0);
+    expect(await redis.client.xlen(`sconce:11:{lab}:work:${name}`)).toBe(0);
+    expect(await redis.client.zcard("sconce:11:{lab}:deadlines")).toBe(0);
     expect(await redis.client.hmget(await totals(redis), "items", "bytes")).toEqual(["0", "0"]);
   });
 

@@ -100,7 +100,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   test("notify waiting clients within two seconds that the queue was emptied", async () => {
     await using front = await store.serve("lab", { queue: redis.url, queueName: "emptied", role: "front" });
     const waiting = front.client.post([{ x: 1 }], { Prefer: "wait" }, AbortSignal.timeout(2000));
-    await until(async () => (await redis.client.xlen("sconce:10:{lab}:work:emptied")) !== 0);
+    await until(async () => (await redis.client.xlen("sconce:11:{lab}:work:emptied")) !== 0);
     await redis.client.flushall();
     const response = await waiting;
     expect(response.headers.get("retry-after")).toBe("1");
@@ -122,7 +122,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect((await front.client.create([{ x: 1 }])).status).toBe("pending");
     await using short = await store.serve("lab", { queue: redis.url, queueName: "slow", role: "front", timeout: 2 });
     await until(async () => (await short.client.post([{ x: 1 }])).status === 429);
-    expect(await redis.client.hget("sconce:10:{lab}:totals:slow", "items")).not.toBe("0");
+    expect(await redis.client.hget("sconce:11:{lab}:totals:slow", "items")).not.toBe("0");
   });
 
   test("share their limits; without a worker, predictions end on time and are canceled at once", async () => {
@@ -165,7 +165,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     const waiting = last.client.predict([{ x: 2 }]);
     await until(async () => (await last.client.metric("sconce_queue_deliveries_total")) >= 2);
     const stopping = last.stop();
-    await until(async () => (await redis.client.xpending("sconce:10:{lab}:work:last", "workers"))[0] === 1);
+    await until(async () => (await redis.client.xpending("sconce:11:{lab}:work:last", "workers"))[0] === 1);
     gate.release("a");
     expect((await begun).status).toBe("success");
     const { prediction_id: id, status } = await waiting;

@@ -75,7 +75,18 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
 
   test("works with a password, and with a user who may use only its keys", async () => {
     const client = redis?.client;
-    await client?.call("acl", "setuser", "sconce", "on", ">p@ss:1", "~sconce:*", "+@all", "-@dangerous", "+info");
+    await client?.call(
+      "acl",
+      "setuser",
+      "sconce",
+      "on",
+      ">p@ss:1",
+      "~sconce:*",
+      "&sconce:*",
+      "+@all",
+      "-@dangerous",
+      "+info",
+    );
     await client?.config("SET", "requirepass", "secret");
     await using user = await replicas("stage", `redis://sconce:p%40ss%3A1@127.0.0.1:${port}`);
     await roundTrip(user.front);

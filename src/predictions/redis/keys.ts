@@ -1,6 +1,6 @@
 /**
- * The keys of a queue in Redis. A node is a front of a replica, and a worker is a node that runs predictions. A worker claims a prediction for the time of
- * a lease, and renews the lease. After the lease, another worker may claim the prediction.
+ * The keys of a queue in Redis. A node is a front of a replica, and receives messages on the channel with its name. A worker is a node that runs
+ * predictions. A worker claims a prediction for the time of a lease, and renews the lease. After the lease, another worker may claim the prediction.
  *
  * The keys of a model's repository:
  *
@@ -14,14 +14,13 @@
  * - `due`: a sorted set of undelivered webhooks of ended predictions, by the end of the lease of the node that sends the webhook. A member has the id and
  *   the creation time of the prediction
  * - `e:ID`: a stream of the outputs of a running prediction, and of parts of outputs, for event streams
- * - `mail:NODE`: a stream of notifications for a node
  *
  * Unfinished predictions have no time to live, so that a Redis with the policy `volatile-ttl` evicts ended ones only. Times are milliseconds of Redis'
  * clock.
  */
 
 /** Prefix of all keys, with the version of their layout. Servers with another layout use other keys. */
-const PREFIX = "sconce:10:";
+const PREFIX = "sconce:11:";
 
 export class Keys {
   readonly deadlines: string;
@@ -52,9 +51,5 @@ export class Keys {
 
   events(id: string): string {
     return `${this.#base}e:${id}`;
-  }
-
-  mail(node: string): string {
-    return `${this.#base}mail:${node}`;
   }
 }

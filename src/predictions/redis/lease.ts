@@ -76,11 +76,6 @@ export class Lease implements Disposable {
     if (!live.isOver && (live.parts !== undefined || live.count > 1)) this.#log = live.events.hold();
   }
 
-  /** An event stream watches the prediction from now on. */
-  watched(): void {
-    this.#isWatched = true;
-  }
-
   /** The progress that Redis does not have yet. Undefined if there is none, or the last report was recent. */
   report(nowMs: number): LeaseReport | undefined {
     if (this.#live === undefined) return undefined;

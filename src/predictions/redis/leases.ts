@@ -56,17 +56,12 @@ export class Leases implements Disposable {
     if (this.#drop(id)) this.claimer?.lost(id);
   }
 
-  /** Called when an event stream watches a prediction. */
-  watched(id: string): void {
-    this.#leases.get(id)?.watched();
-  }
-
   async *claim(claimer: Claimer): AsyncGenerator<Claimed, undefined> {
     const { queue } = this.#options;
     const { signal } = claimer;
     this.claimer = claimer;
     this.#timers.push(
-      setInterval(() => void this.renew(), queue.leaseMs / 3),
+      setInterval(() => void this.renewAll(), queue.leaseMs / 3),
       setInterval(() => void this.#report(), REPORT_MS),
     );
     for (const timer of this.#timers) timer.unref();
@@ -81,10 +76,16 @@ export class Leases implements Disposable {
     return undefined;
   }
 
-  /** Renews all leases, and drops predictions that another process has claimed. Never throws. */
-  async renew(): Promise<void> {
+  /** Renews the lease of a prediction, or drops a prediction that another process has claimed or ended. Never throws. */
+  async renew(id: string): Promise<boolean> {
+    const lease = this.#leases.get(id);
+    return lease === undefined || this.#exchange(lease, { id, bytes: 0 });
+  }
+
+  /** Renews all leases. Never throws. */
+  async renewAll(): Promise<void> {
     const began = performance.now();
-    const renewals = [...this.#leases.values()].map((lease) => this.#exchange(lease, { id: lease.id, bytes: 0 }));
+    const renewals = [...this.#leases.keys()].map((id) => this.renew(id));
     if ((await Promise.all(renewals)).every(Boolean)) this.#renewedMs = began;
   }
 
@@ -132,7 +133,7 @@ export class Leases implements Disposable {
     metrics.queueTook({ taken: requests.length, reclaimed: 0, givenUp: 0 });
     const added = requests.map((request) => this.#add(request));
     // If this process was suspended meanwhile, other processes may have claimed the predictions.
-    if (requests.length > 0 && performance.now() - nowMs > queue.leaseMs / 2 + BLOCK_MS) await this.renew();
+    if (requests.length > 0 && performance.now() - nowMs > queue.leaseMs / 2 + BLOCK_MS) await this.renewAll();
     return added;
   }
 
@@ -141,7 +142,7 @@ export class Leases implements Disposable {
     // After an outage of Redis all leases have ended. Each process first renews its own, so that no running prediction
     // changes its process.
     const isCurrent = nowMs - this.#renewedMs <= queue.leaseMs / 2;
-    if (!isCurrent) await this.renew();
+    if (!isCurrent) await this.renewAll();
     const all = isCurrent ? await queue.reclaim(count) : [];
     // A full page is not the last one.
     if (all.length < count) this.#reclaimedMs = nowMs;

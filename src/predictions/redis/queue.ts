@@ -7,7 +7,6 @@ import type { Accepted, Claimed, Full, QueueFacts } from "../store.ts";
 import { CallBatch } from "./call-batch.ts";
 import { Keys } from "./keys.ts";
 import type { EventPage, LeaseReport, LeaseState } from "./lease.ts";
-import { type Letters, Mail } from "./mail.ts";
 import { type Argument, type LinkUse, RedisLink, type RedisLinkOptions } from "./redis-link.ts";
 import { entriesOf, entryOf, listOf, numberOf, RECORD_FIELDS, recordIn, type StreamEntry, textOf } from "./replies.ts";
 import * as scripts from "./scripts.ts";
@@ -15,6 +14,8 @@ import * as scripts from "./scripts.ts";
 export interface QueueOptions extends Pick<RedisLinkOptions, "address" | "onFault"> {
   /** Called each time the connection for commands is open. */
   readonly onReady?: () => void;
+  /** Called for a message to this node. A lost message only delays this node, which also polls. */
+  readonly onMessage?: (kind: MessageKind, value: string) => void;
   /** Repository of the model. A queue finds all predictions of its repository. */
   readonly repository: string;
   /** Name of the queue. Replicas with the same name share predictions. */
@@ -62,6 +63,15 @@ const IDLE_MS = 60_000;
 const MAX_PAGES = 16;
 const PAGES_BYTES = 2 ** 22;
 
+/**
+ * Messages to a node, from scripts. `ended` has the record of an ended prediction, the others have an id.
+ * - `read`: the prediction has ended. The node reads the record.
+ * - `events`: the prediction has new events. The node reads the events.
+ * - `lease`: another node has ended the prediction, which this node runs, or watches its events. The node renews its lease.
+ */
+const messageKinds = ["ended", "read", "events", "lease"] as const;
+export type MessageKind = (typeof messageKinds)[number];
+
 /** The facts of a request in an entry of the stream, beside its body. */
 type RequestFacts = Omit<QueuedRequest, "body" | "isWatched">;
 
@@ -72,10 +82,11 @@ export class Queue implements Disposable {
   readonly node: string;
   readonly leaseMs: number;
   readonly keys: Keys;
-  readonly mail: Mail;
   readonly link: RedisLink;
   /** Resolves when the connection for commands has been open. */
   readonly opened: Promise<void>;
+  /** Receives messages, and can send no other commands. */
+  readonly #messages: RedisLink;
   readonly #links = new DisposableStack();
   readonly #options: QueueOptions;
   readonly #retentionMs: number;
@@ -86,7 +97,7 @@ export class Queue implements Disposable {
   #clockMs = Date.now() - performance.now();
 
   constructor(options: QueueOptions) {
-    const { repository, name, node, leaseMs, retentionMs, onReady } = options;
+    const { repository, name, node, leaseMs, retentionMs, onReady, onMessage } = options;
     this.#options = options;
     this.node = node;
     this.leaseMs = leaseMs;
@@ -98,7 +109,12 @@ export class Queue implements Disposable {
       ready.resolve();
       onReady?.();
     });
-    this.mail = this.#links.use(new Mail(this.link, this.keys, node));
+    this.#messages = this.openLink("commands");
+    this.#messages.subscribe(node, (message) => {
+      const [text = ""] = message.split(" ", 1);
+      const kind = messageKinds.find((each) => each === text);
+      if (kind !== undefined) onMessage?.(kind, message.slice(text.length + 1));
+    });
     this.#creates = new CallBatch(MAX_CREATES, (requests) => this.#createAll(requests));
     this.#outcomes = new CallBatch(MAX_OUTCOMES, (outcomes) => this.#end(outcomes, "worker"));
     this.#reports = new CallBatch(MAX_COUNT, (reports) => this.#renewAll(reports));
@@ -136,9 +152,7 @@ export class Queue implements Disposable {
 
   /** Lets nodes notify this one of the end of a prediction of any queue, and of its events if `isWatching`. */
   async follow(id: string, isWatching: boolean): Promise<void> {
-    const keys = [this.keys.prediction(id)];
-    const worker = textOf(await this.link.run(scripts.followScript, keys, [this.node, isWatching ? 1 : ""]));
-    this.mail.send([[worker, ["watched", id]]]);
+    await this.link.run(scripts.followScript, [this.keys.prediction(id)], [this.node, isWatching ? 1 : ""]);
   }
 
   /**
@@ -213,17 +227,19 @@ export class Queue implements Disposable {
   }
 
   /**
-   * Reads the figures of the queue, and keeps its keys and this node's mail.
+   * Reads the figures of the queue, and keeps its keys.
    * @param isWorker whether this node claims predictions
    * @returns also whether Redis is full, and predictions of any replica whose time limit has passed
    */
   async poll(isWorker: boolean): Promise<{ figures: Figures; isFull: boolean; late: readonly string[] }> {
-    const { keys, mail, node, leaseMs } = this;
+    const { keys, node, leaseMs } = this;
+    // Without commands, a dead connection would be silent.
+    this.#messages.call("ping").catch(() => {});
     const limits = [Math.max(SILENT_MS, leaseMs), Math.max(IDLE_MS, leaseMs)];
     const reply = await this.link.run(
       scripts.pollScript,
-      [keys.work(), keys.totals(), keys.deadlines, keys.mail(node)],
-      [node, isWorker ? 1 : "", mail.lastId, ...limits],
+      [keys.work(), keys.totals(), keys.deadlines],
+      [node, isWorker ? 1 : "", ...limits],
     );
     const [nowMs = 0, isFull = 0, items = 0, ended = 0, waiting = 0, taken = 0, ageMs = 0, workers = 0] =
       listOf(reply).map(numberOf);
@@ -269,9 +285,6 @@ export class Queue implements Disposable {
     });
     const names = reports.flatMap(({ id }) => [this.keys.prediction(id), this.keys.events(id)]);
     const states = listOf(await this.link.run(scripts.renewScript, [this.keys.work(), ...names], [this.node, ...args]));
-    this.mail.send(
-      reports.flatMap(({ id, progress }, i) => (progress?.page ? [[textOf(states[i]), ["events", id]]] : [])),
-    );
     return states.map((state) => (state === 0 ? "lost" : state === 1 ? "unwatched" : "watched"));
   }
 
@@ -299,29 +312,19 @@ export class Queue implements Disposable {
     const { keys } = this;
     const webhookLeaseMs = who === "worker" && this.#options.deliversWebhooks ? this.leaseMs : 0;
     const finishedAtMs = Math.floor(this.nowMs);
-    const letters: Letters = [];
     const args = outcomes.flatMap(({ record, bytes }) => {
       const isSmall = bytes <= MAX_SMALL_BYTES;
       const members = String(record.outcome.members);
       const text = recordText({ ...record, finishedAtMs }, isSmall ? members : "");
-      letters.push(isSmall ? ["ended", text] : ["read", record.id]);
       const fields = ["ended", text, ...(isSmall ? [] : ["large", bytes, "members", members])];
       return [fields.length, ...fields];
     });
     const names = [keys.work(queue), keys.totals(queue), keys.deadlines, keys.due];
-    const reply = await this.link.run(
+    await this.link.run(
       scripts.finishScript,
       [...names, ...outcomes.map(({ record }) => keys.prediction(record.id))],
       [this.#retentionMs, webhookLeaseMs, who, ...args],
     );
-    const notices = listOf(reply).flatMap((each, i): [string, Letters[number]][] => {
-      const [nodes = "", worker = ""] = listOf(each).map(textOf);
-      return [
-        [nodes, letters[i] ?? ["read", ""]],
-        [worker, ["lost", outcomes[i]?.record.id ?? ""]],
-      ];
-    });
-    this.mail.send(notices);
     return outcomes.map(() => null);
   }
 

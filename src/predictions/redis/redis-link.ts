@@ -67,6 +67,7 @@ export class RedisLink implements Disposable {
       enableOfflineQueue: false,
       maxRetriesPerRequest: 0,
       autoResendUnfulfilledCommands: false,
+      autoResubscribe: false,
       retryStrategy: (times) => Math.min(500, 50 * times),
       // A replica accepts no writes: after a failover, the address leads to the new master.
       reconnectOnError: ({ message }) => message.includes("READONLY"),
@@ -112,6 +113,12 @@ export class RedisLink implements Disposable {
       if (!messageOf(error).includes("NOSCRIPT")) throw this.#fault(error);
     }
     return this.call("eval", text, ...all);
+  }
+
+  /** Receives the messages of a channel. The link then sends no other command than PING. */
+  subscribe(channel: string, received: (message: string) => void): void {
+    this.#client.on("message", (_, message) => received(message));
+    this.#client.on("ready", () => void this.call("subscribe", channel).catch(() => {}));
   }
 
   [Symbol.dispose](): void {

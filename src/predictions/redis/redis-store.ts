@@ -9,8 +9,7 @@ import { type PredictionRequest, storedBody } from "../request.ts";
 import type { Accepted, Claimed, Claimer, Full, SharedStore, Store, StoreOutage } from "../store.ts";
 import { FollowedPrediction } from "./followed-prediction.ts";
 import { Leases } from "./leases.ts";
-import type { Letter } from "./mail.ts";
-import { Queue } from "./queue.ts";
+import { type MessageKind, Queue } from "./queue.ts";
 import { QueueState } from "./queue-state.ts";
 import { QueuedWebhooks } from "./queued-webhooks.ts";
 import { parseRedisAddress } from "./redis-address.ts";
@@ -55,11 +54,12 @@ export class RedisStore implements Store, SharedStore {
         onFault: (fault) => metrics.queueFailed(fault),
         onReady: () => {
           void this.#state.poll();
-          void this.#leases.renew();
+          void this.#leases.renewAll();
         },
+        onMessage: (kind, value) => this.#received(kind, value),
         repository,
         name,
-        node: newId(""),
+        node: newId("sconce:"),
         leaseMs: 1000 * config.queueLease,
         retentionMs: 1000 * config.retainAge,
         limits: config,
@@ -68,7 +68,6 @@ export class RedisStore implements Store, SharedStore {
     );
     this.#memory = memory;
     this.#queue = queue;
-    void queue.mail.read(queue.openLink("blocking"), (letter, value) => this.#received(letter, value));
     this.#leases = this.#owned.use(new Leases({ queue, memory, metrics }));
     const onPoll = () => this.#polled();
     this.#state = this.#owned.use(new QueueState(queue, () => this.#leases.isActive, onPoll));
@@ -174,11 +173,10 @@ export class RedisStore implements Store, SharedStore {
     if (waiting > 0 && (workers === 0 || ageMs >= UNCLAIMED_MS)) this.#leases.claimer?.wanted();
   }
 
-  #received(letter: Letter, value: string): void {
-    if (letter === "lost") this.#leases.lost(value);
-    else if (letter === "watched") this.#leases.watched(value);
-    else if (letter === "events") void this.#followed.get(value)?.readEvents();
-    else if (letter === "read") void this.#followed.get(value)?.poll(0);
+  #received(kind: MessageKind, value: string): void {
+    if (kind === "lease") void this.#leases.renew(value);
+    else if (kind === "events") void this.#followed.get(value)?.readEvents();
+    else if (kind === "read") void this.#followed.get(value)?.poll(0);
     else {
       const record = recordOf(value);
       void this.#followed.get(record.id)?.ended(record);

@@ -6,8 +6,6 @@ const MAX_EVENT_BYTES = 2 ** 24;
 /** Milliseconds after the deadline for which the events are kept for event streams. */
 const MARGIN_MS = 10_000;
 
-/** Milliseconds for which Redis keeps the mail of a node that reads none. */
-const MAIL_MS = 60_000;
 /** Milliseconds after which the keys of an empty queue without a replica expire. */
 const UNUSED_MS = 86_400_000;
 /** Milliseconds after the deadline in which the worker can end the prediction with its outputs so far. Then any node ends it. */
@@ -26,6 +24,13 @@ local function holderOf(entry)
   local pending = redis.pcall('XPENDING', KEYS[1], 'workers', entry, entry, 1)
   if pending.err or not pending[1] then return nil end
   return pending[1][2], pending[1][4]
+end
+`;
+
+/** Sends a message to nodes: names with spaces between them. */
+const send = `
+local function send(nodes, message)
+  for node in string.gmatch(nodes, '%S+') do redis.call('PUBLISH', node, message) end
 end
 `;
 
@@ -65,24 +70,21 @@ return answer
 `);
 
 /**
- * Stores outcomes. The first outcome of a prediction stands.
+ * Stores outcomes. The first outcome of a prediction stands. Notifies the nodes whose clients wait, and a worker that still runs the prediction.
  * - `KEYS`: work, totals, deadlines, due; for each prediction `p:ID`
  * - Arguments: retention time, lease of this node's webhooks, `worker` if this node has run the predictions, else `any`; for each prediction the number of
  *   further arguments, then names and values of fields
- * @returns for each prediction the waiting nodes, and a worker that still runs it; nothing for a prediction that had ended
  */
-export const finishScript = new LuaScript(`${clock}${holder}
+export const finishScript = new LuaScript(`${clock}${holder}${send}
 local work, totals, deadlines, due = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local answer, entries, ids, items, bytes, at = {}, {}, {}, 0, 0, 4
+local entries, ids, items, bytes, at = {}, {}, 0, 0, 4
 -- A full Redis accepts this write, and then the other writes of the script.
 redis.call('HDEL', totals, '-')
 for k = 5, #KEYS do
   local key, n = KEYS[k], tonumber(ARGV[at])
   local entry, id, created, count, size, fronts, webhook =
     unpack(redis.call('HMGET', key, 'entry', 'id', 'created', 'count', 'bytes', 'fronts', 'webhook'))
-  if not entry then answer[k - 4] = {}
-  else
-    answer[k - 4] = { fronts, ARGV[3] == 'any' and holderOf(entry) or '' }
+  if entry then
     redis.call('HDEL', key, 'entry', 'queue', 'bytes', 'deadline', 'fronts', 'watched', 'worker', 'eventBytes', 'body', 'done', 'started', 'logs')
     redis.call('HSET', key, unpack(ARGV, at + 1, at + n))
     redis.call('PEXPIRE', key, ARGV[1])
@@ -90,6 +92,8 @@ for k = 5, #KEYS do
     items, bytes = items + count, bytes + size
     entries[#entries + 1] = entry
     ids[#ids + 1] = id
+    send(fronts, n == 2 and 'ended ' .. ARGV[at + 2] or 'read ' .. id)
+    if ARGV[3] == 'any' then send(holderOf(entry) or '', 'lease ' .. id) end
   end
   at = at + n + 1
 end
@@ -101,7 +105,7 @@ if #ids > 0 then
   redis.call('HINCRBY', totals, 'bytes', 0 - bytes)
   if ARGV[3] == 'worker' then redis.call('HINCRBY', totals, 'ended', #ids) end
 end
-return answer
+return 0
 `);
 
 /** Returns predictions to the queue: an orderly stop is no death. `KEYS`: work, `p:ID` of each prediction. Argument: this node. */
@@ -126,22 +130,22 @@ return 0
 `);
 
 /**
- * Renews leases, and stores the progress of predictions.
+ * Renews leases, and stores the progress of predictions. Notifies waiting nodes of new events.
  * - `KEYS`: work; for each prediction `p:ID` and `e:ID`
  * - Arguments: this node; for each prediction the number of further arguments, then its progress, if any
  * - Progress: time of the start or "", inputs done, bytes of the logs in Redis, later logs; then, if any, new events
- * @returns for each prediction 0 if this node has lost it, 1 if no event stream watches it, or its waiting nodes
+ * @returns for each prediction 0 if this node has lost it, 1 if no event stream watches it, else 2
  */
-export const renewScript = new LuaScript(`${clock}${holder}
+export const renewScript = new LuaScript(`${clock}${holder}${send}
 local answer, entries, at = {}, {}, 2
 for k = 2, #KEYS, 2 do
   local key, events, n = KEYS[k], KEYS[k + 1], tonumber(ARGV[at])
-  local entry, watched, fronts, deadline, size =
-    unpack(redis.call('HMGET', key, 'entry', 'watched', 'fronts', 'deadline', 'eventBytes'))
+  local entry, watched, id, fronts, deadline, size =
+    unpack(redis.call('HMGET', key, 'entry', 'watched', 'id', 'fronts', 'deadline', 'eventBytes'))
   if not entry or holderOf(entry) ~= ARGV[1] then answer[k / 2] = 0
   else
     entries[#entries + 1] = entry
-    answer[k / 2] = watched and fronts or 1
+    answer[k / 2] = watched and 2 or 1
     if n > 0 then
       local started, done, known, more = unpack(ARGV, at + 1, at + 4)
       redis.call('HSET', key, 'worker', ARGV[1], 'done', done, 'started', started)
@@ -158,6 +162,7 @@ for k = 2, #KEYS, 2 do
       end
       redis.call('HSET', key, 'eventBytes', size)
       redis.call('PEXPIRE', events, math.max(0, deadline - now) + ${MARGIN_MS})
+      send(fronts, 'events ' .. id)
     end
   end
   at = at + n + 1
@@ -170,34 +175,36 @@ return answer
 `);
 
 /**
- * Notifies a node of the end of an unfinished prediction, and perhaps of its events. `KEYS`: `p:ID`. Arguments: node, `1` to watch the prediction.
- * @returns its worker, if the worker does not know yet that the prediction is watched
+ * Lets a node be notified of the end of an unfinished prediction, and perhaps of its events. Then notifies the worker. `KEYS`: `p:ID`. Arguments: node, `1` to
+ * watch the prediction.
  */
-export const followScript = new LuaScript(`
-local entry, fronts, watched, worker = unpack(redis.call('HMGET', KEYS[1], 'entry', 'fronts', 'watched', 'worker'))
-if not entry then return false end
+export const followScript = new LuaScript(`${send}
+local entry, id, fronts, watched, worker = unpack(redis.call('HMGET', KEYS[1], 'entry', 'id', 'fronts', 'watched', 'worker'))
+if not entry then return 0 end
 if not string.find(fronts, ARGV[1], 1, true) then redis.call('HSET', KEYS[1], 'fronts', fronts .. ' ' .. ARGV[1]) end
-if ARGV[2] ~= '1' or watched then return false end
-redis.call('HSET', KEYS[1], 'watched', '1')
-return worker
+if ARGV[2] == '1' and not watched then
+  redis.call('HSET', KEYS[1], 'watched', '1')
+  send(worker or '', 'lease ' .. id)
+end
+return 0
 `);
 
 /**
- * Reads the figures of a queue. Keeps the queue, and the mail of this node, from expiring. Removes workers that have ended.
- * - `KEYS`: work, totals, deadlines, mail
- * - Arguments: this node, `1` if it is a worker, last notification that it has read, milliseconds of silence after which a worker counts as ended, and after
- *   which it is removed
+ * Reads the figures of a queue. Keeps the queue from expiring. Removes workers that have ended.
+ * - `KEYS`: work, totals, deadlines
+ * - Arguments: this node, `1` if it is a worker, milliseconds of silence after which a worker counts as ended, and after which it is removed
  * @returns the time, `1` if Redis is full; unfinished items, predictions `ended` by workers, unfinished predictions without and with a claim, milliseconds
  *   since the creation of the oldest one without a claim, number of workers; then ids of predictions whose time limit has passed
  */
 export const pollScript = new LuaScript(`${clock}
-local work, totals, deadlines, mail = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local work, totals, deadlines = KEYS[1], KEYS[2], KEYS[3]
+-- Fails if this user must not notify nodes.
+redis.call('PUBLISH', ARGV[1], '')
 -- A full Redis refuses this write.
-local refused = redis.pcall('XADD', mail, 'MINID', ARGV[3], '*', '', '')
+local refused = redis.pcall('HSET', totals, '-', '')
 local isFull = type(refused) == 'table' and string.find(refused.err, 'OOM') and 1 or 0
 redis.call('HDEL', totals, '-')
 redis.pcall('XGROUP', 'CREATE', work, 'workers', '0', 'MKSTREAM')
-redis.call('PEXPIRE', mail, ${MAIL_MS})
 -- No entry follows this id: the command reads nothing, and is a sign of life.
 if ARGV[2] == '1' then redis.call('XREADGROUP', 'GROUP', 'workers', ARGV[1], 'STREAMS', work, '18446744073709551615-0') end
 local waiting, taken, age, workers = redis.call('XLEN', work), 0, 0, 0
@@ -208,8 +215,8 @@ for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', work, 'workers')) do
   local name, pending, idle = consumer[2], consumer[4], consumer[6]
   waiting, taken = waiting - pending, taken + pending
   local hasLeft = name == ARGV[1] and ARGV[2] ~= '1'
-  if pending == 0 and (hasLeft or idle > tonumber(ARGV[5])) then redis.call('XGROUP', 'DELCONSUMER', work, 'workers', name)
-  elseif idle < tonumber(ARGV[4]) then workers = workers + 1 end
+  if pending == 0 and (hasLeft or idle > tonumber(ARGV[4])) then redis.call('XGROUP', 'DELCONSUMER', work, 'workers', name)
+  elseif idle < tonumber(ARGV[3]) then workers = workers + 1 end
 end
 if waiting > 0 then
   local delivered = redis.call('XINFO', 'GROUPS', work)[1][8]

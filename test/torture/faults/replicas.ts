@@ -28,10 +28,7 @@ const MAX_UNREAD = { short: 30, long: 3 * RETAIN_S };
 const LONG_MS = 20 * 60_000;
 const LOOK_MS = 1000;
 const PROGRESS_MS = 60_000;
-/**
- * Milliseconds within which all keys of ended predictions must disappear from Redis. Message lists of dead replicas
- * stay for a minute.
- */
+/** Milliseconds within which all keys of ended predictions must disappear from Redis. */
 const GONE_MS = 150_000;
 /** Bytes that Redis may use without predictions, beyond a new Redis: scripts and connection buffers. */
 const MAX_LEFT_BYTES = 4 * 2 ** 20;
@@ -233,8 +230,6 @@ async function leftIn({ client }: TestRedis): Promise<string[]> {
   const left = await Promise.all(
     keys.map(async (key) => {
       if (key.includes(":work:")) return (await client.xlen(key)) === 0 ? [] : [`${key} has entries`];
-      // Running replicas renew the time to live of their notifications.
-      if (key.includes(":mail:")) return (await client.pttl(key)) > 0 ? [] : [`${key} has no time to live`];
       if (!key.includes(":totals:")) return [key];
       const [items, bytes] = await client.hmget(key, "items", "bytes");
       return items === "0" && bytes === "0" ? [] : [`${key} has ${items} items, ${bytes} bytes`];
