@@ -6,7 +6,7 @@ import { Code } from "./code.tsx";
 import { takePastedFiles } from "./file-control.tsx";
 import { Form } from "./form.tsx";
 import { Result } from "./result.tsx";
-import { idle, Runner } from "./run.ts";
+import { useRun } from "./run.ts";
 import { initialOf } from "./schema.ts";
 import { firstText, isFile, isPicture, type Value } from "./value.ts";
 
@@ -22,8 +22,7 @@ function Page({ model, examples }: PageProps) {
   const [value, setValue] = useState(() => initialOf(model.input, examples[0]));
   /** Number of clicks on an example. Each click makes a new form. */
   const [chosen, setChosen] = useState(0);
-  const [state, setState] = useState(idle);
-  const runner = useMemo(() => new Runner({ part: model.part, onChange: setState }), [model]);
+  const { state, start, cancel } = useRun(model.part);
   const { refusal, run, isBusy } = state;
   const faults = useMemo(
     () => refusal?.faults ?? (run?.errors ?? []).map(({ message, pointer = "/0" }) => ({ pointer, detail: message })),
@@ -65,8 +64,8 @@ function Page({ model, examples }: PageProps) {
             schema={model.input}
             {...{ value, faults, isBusy }}
             onChange={setValue}
-            onRun={() => runner.start(value)}
-            onCancel={() => runner.cancel()}
+            onRun={() => start(value)}
+            onCancel={cancel}
           />
         </div>
         <Result model={model} state={state} />

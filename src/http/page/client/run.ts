@@ -1,5 +1,6 @@
 /** Runs of the model on the page, which are demo predictions with one input. */
 import type { EventSourceMessage } from "eventsource-parser/stream";
+import { useRef, useState } from "preact/hooks";
 import type { Json } from "../../../base/json.ts";
 import { cancelRun, eventsOf, type Model, Refusal } from "./api.ts";
 import { grownBy, type Value } from "./value.ts";
@@ -29,64 +30,45 @@ export interface RunState {
   readonly refusal?: Refusal;
 }
 
-interface RunnerOptions {
-  readonly part: Model["part"];
-  readonly onChange: (state: RunState) => void;
-}
-
-export const idle: RunState = { isBusy: false };
-
 export function hasEnded({ status }: Run): boolean {
   return status === "success" || status === "failed";
 }
 
-export class Runner {
-  readonly #options: RunnerOptions;
-  #state = idle;
-  #abort = new AbortController();
-
-  constructor(options: RunnerOptions) {
-    this.#options = options;
-  }
-
-  cancel(): void {
-    const { run } = this.#state;
-    // The event stream reports the end of the run.
-    if (run !== undefined) return void cancelRun(run.demo_id).catch(() => {});
-    // The server has not answered the request that creates the run. It cancels the run of a client that disconnects.
-    this.#abort.abort();
-    this.#show({ ...this.#state, isBusy: false });
-  }
+/** The state of the page's run, with functions that start and cancel a run. @param part schema of the parts of the output */
+export function useRun(part: Model["part"]) {
+  const [state, setState] = useState<RunState>({ isBusy: false });
+  const abort = useRef(new AbortController());
 
   /** Starts a run, and follows its event stream until it ends. */
-  async start(input: Value): Promise<void> {
-    this.#abort.abort();
-    this.#abort = new AbortController();
-    const { signal } = this.#abort;
+  const start = async (input: Value): Promise<void> => {
+    abort.current.abort();
+    abort.current = new AbortController();
+    const { signal } = abort.current;
     const headers = { "Content-Type": "application/json" };
-    this.#show({ input, isBusy: true });
+    const body = JSON.stringify([input]);
+    setState({ input, isBusy: true });
     let run: Run | undefined;
     try {
-      for await (const message of eventsOf("demo", {
-        method: "POST",
-        headers,
-        body: JSON.stringify([input]),
-        signal,
-      })) {
-        run = afterEvent(run, message, this.#options.part);
-        if (run !== undefined) this.#show({ input, run, isBusy: !hasEnded(run) });
+      for await (const message of eventsOf("demo", { method: "POST", headers, body, signal })) {
+        run = afterEvent(run, message, part);
+        if (run !== undefined) setState({ input, run, isBusy: !hasEnded(run) });
       }
       if (run === undefined || !hasEnded(run)) throw new Refusal("The connection to the server ended. Run again.");
     } catch (error) {
       const refusal = error instanceof Refusal ? error : new Refusal(String(error));
-      if (!signal.aborted) this.#show({ input, run, isBusy: false, refusal });
+      if (!signal.aborted) setState({ input, run, isBusy: false, refusal });
     }
-  }
+  };
 
-  #show(state: RunState): void {
-    this.#state = state;
-    this.#options.onChange(state);
-  }
+  const cancel = (): void => {
+    // The event stream reports the end of the run.
+    if (state.run !== undefined) return void cancelRun(state.run.demo_id).catch(() => {});
+    // The server has not answered the request that creates the run. It cancels the run of a client that disconnects.
+    abort.current.abort();
+    setState({ ...state, isBusy: false });
+  };
+
+  return { state, start, cancel };
 }
 
 /** The run after one of its events. */
