@@ -1,4 +1,5 @@
 /** Reads the body of a request: checks its media type and size, counts its memory, decompresses it, and converts forms to JSON. */
+import { SconceError } from "../base/errors.ts";
 import { boundaryOf } from "../base/multipart.ts";
 import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../pipeline/inputs/body.ts";
 import { anything } from "../pipeline/inputs/expected-kinds.ts";
@@ -8,7 +9,7 @@ import { type Charge, memoryFull } from "../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import { inputsOfForm } from "./form-body.ts";
 import { ProblemError } from "./problem.ts";
-import type { Upload, Uploads } from "./uploads.ts";
+import { incompleteBody, type Upload, type Uploads } from "./uploads.ts";
 
 /** The format of `DecompressionStream` for each Content-Encoding. */
 const formats: ReadonlyMap<string, Bun.CompressionFormat> = new Map([
@@ -58,10 +59,9 @@ export function readBody(
   return boundary === undefined ? readJson(request, limits) : readForm(request, limits, { boundary, decoder });
 }
 
-/** Reads JSON. A small body of known length costs one promise less. */
 function readJson(request: Request, limits: BodyLimits): Promise<ReadBody> {
-  const known = knownOf(request.headers, limits);
-  return known.isSmall ? readSmall(request, limits, known, jsonOf) : readLarge(request, limits, known);
+  const length = smallLengthOf(request.headers);
+  return length === undefined ? readLarge(request, limits) : readSmall(request, limits, length, jsonOf);
 }
 
 /** utf8() refuses invalid UTF-8. `request.text()` would replace it by U+FFFD. */
@@ -100,29 +100,16 @@ interface Received<T> {
   readonly charge: Charge;
 }
 
-/** The facts about a body that its headers tell. Its memory is charged. */
-interface Known {
-  readonly charge: Charge;
-  /** The compression. */
-  readonly format: Bun.CompressionFormat | undefined;
-  /** Bytes of the body; undefined for a chunked or compressed body. */
-  readonly length: number | undefined;
-  readonly isSmall: boolean;
+/** The bytes of a small body. Undefined for a large body, and for a chunked or compressed body, whose length is unknown. */
+function smallLengthOf(headers: Headers): number | undefined {
+  const length = headers.has("content-encoding") ? undefined : announcedBytes(headers);
+  return length !== undefined && length <= LARGE_BYTES ? length : undefined;
 }
 
-function knownOf(headers: Headers, limits: BodyLimits): Known {
-  const format = formatOf(headers.get("content-encoding"));
-  const announced = announcedBytes(headers);
-  if (announced !== undefined) checkSize(announced, limits);
-  // A compressed body's Content-Length is the compressed length. The decompressed length is unknown.
-  const length = format === undefined ? announced : undefined;
-  const charge = limits.memory.take("bodies", HELD_PER_BYTE * (length ?? 0)) ?? chargeWithRoom(limits, length ?? 0);
-  return { charge, format, length, isSmall: length !== undefined && length <= LARGE_BYTES };
-}
-
-/** Drops slow uploads until the account has room for a body. */
-function chargeWithRoom({ memory, uploads }: BodyLimits, length: number): Charge {
-  const charge = uploads.withRoom(() => memory.take("bodies", HELD_PER_BYTE * length));
+/** Charges a body of known length. Drops slow uploads until the account has room. */
+function chargeOf(length: number, { memory, uploads }: BodyLimits): Charge {
+  const bytes = HELD_PER_BYTE * length;
+  const charge = memory.take("bodies", bytes) ?? uploads.withRoom(() => memory.take("bodies", bytes));
   if (charge === undefined) throw memoryFull();
   return charge;
 }
@@ -130,28 +117,35 @@ function chargeWithRoom({ memory, uploads }: BodyLimits, length: number): Charge
 /** Reads a body of known length. @param made makes the result of the bytes */
 async function readSmall<T>(
   request: Request,
-  { uploads }: BodyLimits,
-  { charge, length = 0 }: Known,
+  limits: BodyLimits,
+  length: number,
   made: (bytes: Uint8Array<ArrayBuffer>) => T,
 ): Promise<Received<T>> {
-  const upload = uploads.begin(charge, length);
+  const { memory, uploads } = limits;
+  checkSize(length, limits);
+  const charge = chargeOf(length, limits);
+  // An upload costs a small prediction a hundredth of its time. While most memory is free, none needs to be dropped.
+  const upload = memory.isMostlyFree ? undefined : uploads.begin(charge, length);
   try {
-    const content = await upload.untilDropped(request.arrayBuffer());
+    const reading = request.arrayBuffer();
+    const content = await (upload === undefined ? reading : upload.untilDropped(reading));
     return { body: made(new Uint8Array(content)), bytes: length, charge };
   } catch (error) {
     charge[Symbol.dispose]();
-    throw error;
+    throw upload === undefined && !(error instanceof SconceError) ? incompleteBody(error) : error;
   } finally {
-    uploads.end(upload);
+    if (upload !== undefined) uploads.end(upload);
   }
 }
 
 /** Reads a body into a list of chunks. */
-async function readLarge(
-  request: Request,
-  limits: BodyLimits,
-  { charge, format, length }: Known,
-): Promise<Received<Uint8Array<ArrayBuffer>[]>> {
+async function readLarge(request: Request, limits: BodyLimits): Promise<Received<Uint8Array<ArrayBuffer>[]>> {
+  const format = formatOf(request.headers.get("content-encoding"));
+  const announced = announcedBytes(request.headers);
+  if (announced !== undefined) checkSize(announced, limits);
+  // A compressed body's Content-Length is the compressed length. The decompressed length is unknown.
+  const length = format === undefined ? announced : undefined;
+  const charge = chargeOf(length ?? 0, limits);
   const upload = limits.uploads.begin(charge, 0);
   try {
     const body = await readChunks(request, { limits, upload, isCharged: length !== undefined, format });
@@ -166,8 +160,8 @@ async function readLarge(
 
 /** Reads the bytes of a small body, or the chunks of another. */
 function receive(request: Request, limits: BodyLimits): Promise<Received<Uint8Array<ArrayBuffer>[]>> {
-  const known = knownOf(request.headers, limits);
-  return known.isSmall ? readSmall(request, limits, known, (bytes) => [bytes]) : readLarge(request, limits, known);
+  const length = smallLengthOf(request.headers);
+  return length === undefined ? readLarge(request, limits) : readSmall(request, limits, length, (bytes) => [bytes]);
 }
 
 /**

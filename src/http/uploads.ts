@@ -28,7 +28,7 @@ export class Upload {
   untilDropped<T>(reading: Promise<T>, format?: string): Promise<T> {
     // Promise.race() would take five microseconds more.
     return new Promise((resolve, reject) => {
-      reading.then(resolve, (cause: unknown) => reject(incomplete(cause, format)));
+      reading.then(resolve, (cause: unknown) => reject(incompleteBody(cause, format)));
       if (this.#refusal === undefined) this.#reject = reject;
       else reject(this.#refusal);
     });
@@ -88,7 +88,8 @@ export class Uploads {
   }
 }
 
-function incomplete(cause: unknown, format: string | undefined): ProblemError {
+/** The error for a body whose reading failed. @param format the compression of the body */
+export function incompleteBody(cause: unknown, format?: string): ProblemError {
   if (format === undefined) {
     const detail = "the body ended before the length that was announced for it";
     return new ProblemError({ code: "body_incomplete", detail }, { cause });

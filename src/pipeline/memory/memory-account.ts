@@ -23,6 +23,9 @@ const fullAt = {
 } as const;
 type Asking = keyof typeof fullAt;
 
+/** Less than the fraction of bodies minus that of results, `maxResultBytes`. */
+const MOSTLY_FREE = 0.1;
+
 /**
  * A request for at most this fraction of the free memory succeeds above `fullAt`, too. Large requests then cannot
  * starve small ones (dynamic thresholds of shared buffers: Choudhury and Hahne, 1998). Files and tensors wait instead.
@@ -131,6 +134,14 @@ export class MemoryAccount implements Account {
 
   get isOver(): boolean {
     return this.used > this.maxBytes;
+  }
+
+  /**
+   * Whether so little is held that slow uploads may take as long as they like: even with retained results, they leave
+   * room for other bodies.
+   */
+  get isMostlyFree(): boolean {
+    return this.#held.sum() <= MOSTLY_FREE * this.maxBytes;
   }
 
   /**
