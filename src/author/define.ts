@@ -306,13 +306,18 @@ export function defineModel<
   const hooks = (opened: OpenContext): ModelHooks => {
     let isSetUp = false;
     const contextOf = (call: CallFacts) => hookContext(opened, call) as Context;
+    const contextOfInput = (input: unknown, caller?: HookCaller) => {
+      if (caller === undefined) return contextOf({ input });
+      caller.context ??= contextOf({ input, caller });
+      return caller.context as Context;
+    };
     return {
       async setup({ asset }) {
         opened.state = await setup?.({ asset, params: opened.params as z.output<PS> });
         isSetUp = true;
       },
       teardown: () => (isSetUp ? teardown?.(opened.state as S) : undefined),
-      preprocess: (value, caller) => preprocess(value as z.output<I>, contextOf({ caller })),
+      preprocess: (value, caller) => preprocess(value as z.output<I>, contextOfInput(value, caller)),
       predict: predict
         ? (batch, sessions, caller) =>
             predict(batch as ModelTensorsOf<In>, sessions as Sessions<W>, contextOf({ caller }))
@@ -325,7 +330,7 @@ export function defineModel<
           },
       postprocessPart:
         postprocessPart && ((rows, call) => postprocessPart(rows as ModelTensorsOf<Rows>, contextOf(call))),
-      postprocess: (rows, call) => postprocess(rows as ModelTensorsOf<Out>, contextOf(call)),
+      postprocess: (rows, { input, caller }) => postprocess(rows as ModelTensorsOf<Out>, contextOfInput(input, caller)),
       demo: demo && {
         output: demo.output,
         predict: (inputs, context) =>

@@ -46,6 +46,8 @@ export interface HookCaller {
   readonly log?: ((text: string) => void) | undefined;
   /** Device on which the call runs. Default: the device of the opened model. */
   readonly device?: string;
+  /** The context of an input, which its `preprocess` makes and its `postprocess` gets again. */
+  context?: PartContext | undefined;
 }
 
 const nobody: HookCaller = { signal: new AbortController().signal };

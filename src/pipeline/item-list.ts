@@ -1,5 +1,6 @@
 /** The inputs of a prediction or of a demo, until they have outputs. */
 
+import type { PartContext } from "../author/hook-context.ts";
 import { type InRing, Ring } from "../base/collections/ring.ts";
 import { codedError, type SconceError } from "../base/errors.ts";
 import type { Item } from "../engine/engine.ts";
@@ -35,9 +36,10 @@ export interface OutputReceiver {
   /**
    * Called with the output of an input.
    * @param output value of the model, not checked against the declared schema
+   * @param nowMs the present time of `performance.now()`, if the caller knows it
    * @throws SconceError `output_invalid`, which fails the input
    */
-  succeeded(index: number, output: unknown): void;
+  succeeded(index: number, output: unknown, nowMs?: number): void;
   failed(index: number, error: SconceError): void;
   /** Called at most once, and last: the first input cannot end before the deadline. */
   expired?(): void;
@@ -177,11 +179,11 @@ export class ItemList implements InRing<ItemList> {
     if (!this.isOver) this.receiver.parts?.restart(index);
   }
 
-  succeeded(index: number, output: unknown): void {
+  succeeded(index: number, output: unknown, nowMs?: number): void {
     if (this.isOver) return;
     this.#left -= 1;
     try {
-      this.receiver.succeeded(index, output);
+      this.receiver.succeeded(index, output, nowMs);
     } catch (error) {
       this.receiver.failed(index, codedError(error));
     }
@@ -247,6 +249,7 @@ export class ListItem implements Item, InputCall, InRing<ListItem> {
   failedMs = 0;
   /** Parts of the item's current run; undefined before the model yields the first rows. */
   parts: ItemParts | undefined = undefined;
+  context: PartContext | undefined = undefined;
 
   constructor(list: ItemList, index: number, beganMs: number) {
     this.list = list;
