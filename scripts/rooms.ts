@@ -26,7 +26,7 @@ const rooms: Readonly<Record<string, Room>> = {
   base: {
     imports: "",
     doors: "*",
-    maxLines: 2960,
+    maxLines: 2870,
   },
   author: {
     imports: "base",

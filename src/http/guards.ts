@@ -95,13 +95,13 @@ const safeMethods = new Set(["GET", "HEAD", "OPTIONS"]);
  * Refuses requests of pages of another origin that change something, such as POST. Browsers send forms to other origins without a CORS preflight.
  * @param allowed the origins of --cors-origin; `*` allows all
  */
-function refuseForeignOrigin({ request, isAdmin }: RequestContext, allowed: readonly string[] = []): void {
+function refuseForeignOrigin({ request, isAdmin }: RequestContext, allowed: readonly string[] | undefined): void {
   const { method, headers } = request;
   if (safeMethods.has(method)) return;
   const origin = headers.get("origin");
   if (!isCrossSite(headers, origin)) return;
   // --cors-origin applies to the public port only.
-  if (!isAdmin && (allowed.includes("*") || allowed.includes(origin ?? ""))) return;
+  if (!isAdmin && (allowed?.includes("*") || allowed?.includes(origin ?? ""))) return;
   throw new ProblemError({
     code: "origin_refused",
     detail: `pages of ${origin ?? "another origin"} may not start or cancel work here; --cors-origin allows them`,

@@ -1,5 +1,5 @@
 /** Converts predictions and demo predictions to JSON. Both kinds have the same routes, under `/predictions` and `/demo`. */
-import { LargeText, type Text } from "../base/large-text.ts";
+import { LargeText } from "../base/large-text.ts";
 import { type EndedRecord, type Kind, type PredictionRecord, statusOf } from "../predictions/record.ts";
 
 /** The names of one kind of prediction in routes, in JSON and in the OpenAPI document. */
@@ -45,28 +45,28 @@ export function recordPath({ path }: Family, id: string): string {
 
 /** The JSON of a prediction. The outputs in the record are JSON text already. */
 export function recordJson(record: PredictionRecord, family: Family): string {
-  const { head, members, tail } = textsOf(record, family);
-  return `${head}${members}${tail}`;
+  return `${headOf(record, family)}${record.outcome?.members ?? ""}${tailOf(record, family)}`;
 }
 
 /** The same JSON as recordJson(), in pieces, since the outputs may be megabytes. */
 export function largeRecord(record: EndedRecord, family: Family): LargeText {
-  const { head, members, tail } = textsOf(record, family);
-  return new LargeText([head, members, tail]);
+  return new LargeText([headOf(record, family), record.outcome.members, tailOf(record, family)]);
 }
 
-function textsOf(
-  record: PredictionRecord,
-  { idName, kind }: Family,
-): Record<"head" | "tail", string> & { members: Text } {
-  const { id, outcome, createdAtMs, startedAtMs, finishedAtMs, model } = record;
-  const head = `{"${idName}":"${id}","status":"${statusOf(record)}"${outcome === undefined ? "" : ","}`;
+/** The JSON before the members of the outcome. */
+function headOf(record: PredictionRecord, { idName }: Family): string {
+  return `{"${idName}":"${record.id}","status":"${statusOf(record)}"${record.outcome === undefined ? "" : ","}`;
+}
+
+/** The JSON after the members of the outcome. */
+function tailOf(record: PredictionRecord, { kind }: Family): string {
+  const { createdAtMs, startedAtMs, finishedAtMs, model } = record;
   let tail = model === undefined ? "" : `,"model":${model.json}`;
   if (kind === "demo") tail += `,"logs":${JSON.stringify(record.logs)}`;
   tail += `,"created_at":"${createdAt(createdAtMs)}"`;
   if (startedAtMs !== undefined) tail += `,"started_at":"${startedAt(startedAtMs)}"`;
   if (finishedAtMs !== undefined) tail += `,"finished_at":"${finishedAt(finishedAtMs)}"`;
-  return { head, members: outcome?.members ?? "", tail: `${tail}}` };
+  return `${tail}}`;
 }
 
 /**
@@ -94,7 +94,10 @@ const SENT_AT_ONCE = 16 * 1024 - 1024;
  * header, five times the work for 20 kB.
  */
 export function bodyOf(text: string): string | ReadableStream<Uint8Array> {
-  if (text.length < SENT_AT_ONCE) return text;
+  return text.length < SENT_AT_ONCE ? text : directStream(text);
+}
+
+function directStream(text: string): ReadableStream<Uint8Array> {
   const source: Bun.DirectUnderlyingSource<Uint8Array> = {
     type: "direct",
     pull(controller) {

@@ -211,7 +211,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Begins inputs, one of each prediction in turn, until a limit is reached. */
   #begin(): void {
     // A failed input may end its prediction, which calls this method inside the loop below.
-    if (this.#isBeginning || this.#willGoOn) return;
+    if (this.#isBeginning || this.#willGoOn || this.#turns.size === 0) return;
     let begin = performance.now();
     this.#isBeginning = true;
     // Decides the order before inputs leave the queue.

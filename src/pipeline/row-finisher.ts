@@ -145,9 +145,10 @@ export class RowFinisher {
   }
 
   #succeeded({ list, index, beganMs }: ListItem, output: unknown): void {
-    this.#options.observer?.took("postprocess", performance.now() - beganMs);
+    const nowMs = performance.now();
+    this.#options.observer?.took("postprocess", nowMs - beganMs);
     list.span?.took("postprocess", beganMs, index);
-    list.succeeded(index, output);
+    list.succeeded(index, output, nowMs);
   }
 }
 

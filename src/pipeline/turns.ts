@@ -52,8 +52,8 @@ export class Turns {
   /** Clients without a prediction whose failures count. The client that came first is first. */
   readonly #kept = new Ring<ListClient>();
   #meanMs = 0;
-  /** When no prediction waited for the last time. */
-  #waitingSinceMs = 0;
+  /** Since when the queue has not been empty; undefined while it is empty. */
+  #waitingSinceMs: number | undefined;
   #isNewestFirst = false;
   /** Share of the predictions that left without an answer since the queue was empty; newer ones weigh more. */
   #lostShare = 0;
@@ -110,16 +110,18 @@ export class Turns {
     client.address.waiting -= 1;
     this.size -= 1;
     if (client.size === 0) this.#drop(client);
+    if (this.size > 0) return;
+    this.#waitingSinceMs = undefined;
+    this.#lostShare = 0;
+    this.#isNewestFirst = false;
   }
 
   /** Decides whether the newest predictions begin first: the queue stands, and clients leave it. */
   look(nowMs: number): void {
     this.isWatching = nowMs - this.#failedAtMs < WATCH_MS;
-    if (this.size === 0) {
-      this.#waitingSinceMs = nowMs;
-      this.#lostShare = 0;
-      this.#isNewestFirst = false;
-    } else if (!this.#isNewestFirst && this.#lostShare >= LOST_SHARE) {
+    if (this.size === 0) return;
+    this.#waitingSinceMs ??= nowMs;
+    if (!this.#isNewestFirst && this.#lostShare >= LOST_SHARE) {
       const { itemsMs, batchItems } = this.#options;
       const limitMs = Math.max(STANDING_MS, itemsMs(STANDING_BATCHES * batchItems(), nowMs));
       this.#isNewestFirst = nowMs - this.#waitingSinceMs > limitMs;
@@ -160,7 +162,10 @@ export class Turns {
 
   /** Charges a client for an item that has ended. @param costMs its part of the time of its batches */
   charge({ client }: ItemList, costMs: number, hasFailed: boolean): void {
-    if (hasFailed) this.#failedAtMs = performance.now();
+    if (hasFailed) {
+      this.#failedAtMs = performance.now();
+      this.isWatching = true;
+    }
     if (client === undefined || client === this.#unknown) return;
     client.ended(hasFailed);
     if (this.#meanMs > 0) client.pay(Math.min(MAX_COST, costMs / this.#meanMs));

@@ -1,6 +1,7 @@
 /** The unfinished predictions of this process. */
 
 import { OpenMap } from "../base/collections/open-map.ts";
+import { Ring } from "../base/collections/ring.ts";
 import { SconceError } from "../base/errors.ts";
 import { hashOf } from "../base/id-hash.ts";
 import type { FailureReason } from "../base/labels.ts";
@@ -80,7 +81,9 @@ export class LivePredictions {
    */
   readonly unread = new OpenMap<string, true>(hashOf);
   readonly #options: LivePredictionsOptions;
-  readonly #live = new OpenMap<string, LivePrediction>(hashOf);
+  readonly #live = new Ring<LivePrediction>();
+  /** Those whose id a client may know. The hash of each other id would cost a small prediction a hundredth of its time. */
+  readonly #known = new OpenMap<string, LivePrediction>(hashOf);
   /** Timer for the earliest time limit of all predictions. */
   #timer: ReturnType<typeof setTimeout> | undefined;
   #timerAtMs = Infinity;
@@ -124,7 +127,7 @@ export class LivePredictions {
         if (storage === "store") store.processing(id);
       },
       onTimeout: (live) => this.#expire(live),
-      onEnd: (live, record) => this.#ended(live, record),
+      onEnd: (live, record, nowMs) => this.#ended(live, record, nowMs),
       onFault,
       onLog,
     };
@@ -152,8 +155,11 @@ export class LivePredictions {
     return this.#live[Symbol.iterator]();
   }
 
+  /** An id that no client knows may be in a log line. */
   get(id: string): LivePrediction | undefined {
-    return this.#live.get(id);
+    const known = this.#known.get(id);
+    if (known !== undefined || this.#known.size === this.#live.size) return known;
+    return [...this.#live].find((live) => live.id === id);
   }
 
   begin(request: PredictionRequest, beginning: Beginning): LivePrediction {
@@ -167,6 +173,7 @@ export class LivePredictions {
     build.enter();
     const live = new LivePrediction(request, { bytes, charge, nowMs, deadlineMs }, context);
     if (beginning.deadlineMs !== undefined) live.storage = "store";
+    if (beginning.deadlineMs !== undefined || request.digest !== undefined) this.#known.set(live.id, live);
     this.admission.add(live.count, bytes);
     live.span = tracing?.prediction({
       id: live.id,
@@ -175,7 +182,7 @@ export class LivePredictions {
       model: live.model?.name,
       origin: live.origin,
     });
-    this.#live.set(live.id, live);
+    this.#live.add(live);
     if (deadlineMs < this.#timerAtMs) this.#setTimer(deadlineMs);
     if (inputs === undefined) return live;
     if (live.kind === "demo") void workOnDemo(live, inputs, { flow, pipeline, maxLogBytes: limits.maxLogBytes });
@@ -192,6 +199,7 @@ export class LivePredictions {
     const { request } = live;
     if (request === undefined || live.storage !== "memory") return;
     live.storage = "store";
+    this.#known.set(live.id, live);
     const { store } = this.#options;
     try {
       // The store queues the write before the first `await`, so that an outcome is written after it.
@@ -207,7 +215,7 @@ export class LivePredictions {
 
   /** Ends a prediction that another process runs now. */
   withdraw(id: string): void {
-    const live = this.#live.get(id);
+    const live = this.get(id);
     if (live !== undefined) this.#drop(live, "canceled");
   }
 
@@ -263,14 +271,15 @@ export class LivePredictions {
     live.end(error.message, "timeout");
   }
 
-  #ended(live: LivePrediction, record: EndedRecord): void {
+  #ended(live: LivePrediction, record: EndedRecord, nowMs: number): void {
     const { metrics, store, webhooks, onEnd } = this.#options;
     const { id, storage, webhook } = live;
     live.span?.ended(live.failedFor);
-    this.#live.delete(id);
+    this.#live.delete(live);
+    if (storage !== "memory" || record.digest !== undefined) this.#known.delete(id);
     onEnd?.();
     live.context.build?.ended();
-    if (this.#live.size === 0) this.#lastEndMs = performance.now();
+    if (this.#live.size === 0) this.#lastEndMs = nowMs;
     if (storage === "store" && webhook === undefined && this.unread.size < MAX_UNREAD) this.unread.set(id, true);
     this.admission.ended(live.count, live.bytes);
     if (storage !== "none") {
@@ -279,7 +288,7 @@ export class LivePredictions {
     }
     // A process that takes over a prediction counts it.
     if (storage !== "none" || live.failedFor === "store")
-      metrics.predictionEnded(live, (performance.now() - live.createdAtMs) / 1000);
+      metrics.predictionEnded(live, (nowMs - live.createdAtMs) / 1000);
   }
 }
 

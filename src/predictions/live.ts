@@ -1,4 +1,5 @@
 /** A prediction that this process runs, from its acceptance to its end: its inputs, its outputs, and its record. */
+import type { InRing, Ring } from "../base/collections/ring.ts";
 import type { SconceError } from "../base/errors.ts";
 import { reasonOf } from "../base/failure-reason.ts";
 import type { FailureReason } from "../base/labels.ts";
@@ -39,7 +40,7 @@ export interface LiveContext {
   onStart(live: LivePrediction): void;
   /** Called when no input can end before the time limit. */
   onTimeout(live: LivePrediction): void;
-  onEnd(live: LivePrediction, record: EndedRecord): void;
+  onEnd(live: LivePrediction, record: EndedRecord, nowMs: number): void;
   /**
    * Called for the first failed input, and for the first that failed in the model's code; others are probably alike.
    */
@@ -65,7 +66,10 @@ const ALWAYS_BYTES = 4096;
 const MAX_MESSAGE = { first: 10_000, later: 500 };
 const DETAILED_FAULTS = 100;
 
-export class LivePrediction extends Observed implements OutputReceiver {
+export class LivePrediction extends Observed implements OutputReceiver, InRing<LivePrediction> {
+  ring: Ring<LivePrediction> | undefined = undefined;
+  before: LivePrediction | undefined = undefined;
+  after: LivePrediction | undefined = undefined;
   readonly record: Readonly<MutableRecord>;
   readonly context: LiveContext;
   readonly bytes: number;
@@ -96,7 +100,8 @@ export class LivePrediction extends Observed implements OutputReceiver {
   /** Outputs so far, as JSON by index of the input. Failed and unfinished inputs leave holes. Empty after the end. */
   outputs: Text[] = [];
   readonly #record: MutableRecord;
-  #faults: ItemFault[] = [];
+  /** The failed inputs; undefined if no input failed. */
+  #faults: ItemFault[] | undefined;
   /** Why the first failed input failed; the failed prediction gets the same reason. */
   #reason: FailureReason | undefined;
   #hasHiddenFault = false;
@@ -197,16 +202,16 @@ export class LivePrediction extends Observed implements OutputReceiver {
     this.changed();
   }
 
-  succeeded(index: number, output: unknown): void {
+  succeeded(index: number, output: unknown, beganMs = performance.now()): void {
     const { encoder, metrics } = this.context;
-    const beganMs = performance.now();
     const text = textOf(encoder.encode(output, this.textForm));
-    metrics.took("encode", performance.now() - beganMs);
+    const nowMs = performance.now();
+    metrics.took("encode", nowMs - beganMs);
     this.span?.took("encode", beganMs, index);
     if (!this.take(byteLengthOf(text))) return;
     this.#addOutput(index, text);
     this.itemsSucceeded += 1;
-    this.#itemEnded();
+    this.#itemEnded(nowMs);
   }
 
   failed(index: number, error: SconceError): void {
@@ -215,6 +220,7 @@ export class LivePrediction extends Observed implements OutputReceiver {
     this.itemsFailed ??= new Map();
     this.itemsFailed.set(reason, (this.itemsFailed.get(reason) ?? 0) + 1);
     const { message, ...fault } = itemFault(index, error);
+    this.#faults ??= [];
     this.#faults.push({ ...fault, message: shortened(message, this.#faults.length < DETAILED_FAULTS) });
     // Clients do not see the text of an error in the model's code, so the log must have one such error.
     const isHidden = error.clientMessage !== error.message;
@@ -281,7 +287,7 @@ export class LivePrediction extends Observed implements OutputReceiver {
     this.failedFor = reason;
     const faults = fault === undefined ? this.#faults : [fault];
     const members: Text[] = [`"error_message":${JSON.stringify(errorMessage)}`];
-    if (faults.length > 0) members.push(`"errors":${JSON.stringify(faults)}`);
+    if (faults !== undefined) members.push(`"errors":${JSON.stringify(faults)}`);
     if (this.itemsSucceeded > 0) {
       const partial = Array.from({ length: this.count }, (_, i) => this.outputs[i] ?? "null");
       members.push(listText("partial_outputs", partial));
@@ -289,20 +295,21 @@ export class LivePrediction extends Observed implements OutputReceiver {
     this.finish({ status: "failed", members: joined(members, ",") });
   }
 
-  finish(outcome: Outcome): void {
+  /** Ends the prediction. @param nowMs the present time of `performance.now()`, if the caller knows it */
+  finish(outcome: Outcome, nowMs = performance.now()): void {
     if (this.isOver) return;
     const record = this.#record;
     record.outcome = outcome;
     record.finishedAtMs = Date.now();
     this.request = undefined;
     this.outputs = [];
-    this.#faults = [];
+    this.#faults = undefined;
     if (this.#items !== undefined) this.context.flow.end(this.#items);
     this.#items = undefined;
     this.charge[Symbol.dispose]();
     (this.#events ?? this.#outputCharge)?.[Symbol.dispose]();
     this.#abort?.abort();
-    if (hasEnded(record)) this.context.onEnd(this, record);
+    if (hasEnded(record)) this.context.onEnd(this, record, nowMs);
     this.callWaiters();
     this.changed();
   }
@@ -312,11 +319,11 @@ export class LivePrediction extends Observed implements OutputReceiver {
     this.#events?.addOutput(index, text);
   }
 
-  #itemEnded(): void {
+  #itemEnded(nowMs?: number): void {
     this.#itemDone();
     if (this.isOver || this.#record.itemsDone < this.count) return;
-    if (this.#faults.length === 0) {
-      this.finish({ status: "success", members: listText("outputs", this.outputs) });
+    if (this.#faults === undefined) {
+      this.finish({ status: "success", members: listText("outputs", this.outputs) }, nowMs);
     } else {
       this.#faults.sort((a, b) => a.index - b.index);
       this.end(summaryOf(this.#faults, this.count), this.#reason ?? "model");

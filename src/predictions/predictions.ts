@@ -84,22 +84,28 @@ export class Predictions {
    * body
    */
   create(request: NewPrediction): PredictionRecord | Promise<PredictionRecord> {
-    const { once, webhook, waitMs, client } = request;
+    const { once, webhook } = request;
     if (once !== undefined) return this.#createChosen(request, once);
     if (this.#shared !== undefined) return this.#shared.create(request);
     const accepted = this.#accept(request);
     // The receiver of the webhook must get the outcome even if this process is killed.
     if (accepted instanceof Promise || webhook !== undefined) return this.#createStored(accepted, request);
     // A client that waits for a small prediction costs no other promise.
-    return waitMs > 0 ? this.#waits.resultOf(accepted, client, waitMs, this.#waited) : this.#kept(accepted);
+    return this.#afterWait(accepted, request);
+  }
+
+  #afterWait(live: LivePrediction, { waitMs, client }: NewPrediction): PredictionRecord | Promise<PredictionRecord> {
+    if (waitMs <= 0) return this.#waited(live, client);
+    return this.#waits.resultOf(live, client, live.createdAtMs + waitMs, this.#waited);
   }
 
   async #createStored(
     accepted: LivePrediction | Promise<LivePrediction>,
-    { webhook, waitMs, client }: NewPrediction,
+    request: NewPrediction,
   ): Promise<PredictionRecord> {
+    const { webhook, waitMs, client } = request;
     const live = await accepted;
-    if (webhook === undefined) return this.#waits.resultOf(live, client, waitMs, this.#waited);
+    if (webhook === undefined) return this.#afterWait(live, request);
     await this.live.store(live);
     await this.#waits.until(live, client, waitMs);
     return this.#kept(live);
@@ -254,30 +260,38 @@ export class Predictions {
       const beganMs = performance.now();
       const { build } = this.live;
       const decoding = build.parts.bodies.decode(body, build.parts.maxInputs[kind], charge);
-      if (!(decoding instanceof Promise)) return this.#begin(request, { ...decoding, build, beganMs });
-      // The build that decodes the inputs also runs them, even if another build replaces it meanwhile.
-      build.enter();
-      return decoding
-        .then((decoded) => this.#begin(request, { ...decoded, build, beganMs }))
-        .finally(() => build.ended())
-        .catch((error: unknown) => {
-          charge[Symbol.dispose]();
-          throw error;
-        });
+      return decoding instanceof Promise
+        ? this.#beginLater(request, decoding, build, beganMs)
+        : this.#begin(request, decoding, build, beganMs);
     } catch (error) {
       charge[Symbol.dispose]();
       throw error;
     }
   }
 
+  /** The build that decodes the inputs also runs them, even if another build replaces it meanwhile. */
+  async #beginLater(
+    request: NewPrediction,
+    decoding: Promise<DecodedBody>,
+    build: RunningBuild,
+    beganMs: number,
+  ): Promise<LivePrediction> {
+    build.enter();
+    try {
+      return this.#begin(request, await decoding, build, beganMs);
+    } catch (error) {
+      request.charge[Symbol.dispose]();
+      throw error;
+    } finally {
+      build.ended();
+    }
+  }
+
   /**
    * Begins a prediction with its decoded inputs.
-   * @param decoded.beganMs start of the decoding, in milliseconds of `performance.now()`
+   * @param beganMs start of the decoding, in milliseconds of `performance.now()`
    */
-  #begin(
-    request: NewPrediction,
-    { inputs, body, build, beganMs }: DecodedBody & { readonly build: RunningBuild; readonly beganMs: number },
-  ): LivePrediction {
+  #begin(request: NewPrediction, { inputs, body }: DecodedBody, build: RunningBuild, beganMs: number): LivePrediction {
     const { kind, bytes, charge, timeoutMs = Infinity, client, origin, once, webhook, watcher } = request;
     const { limits, metrics, owner } = this.#options;
     const { flow, version } = build.parts;

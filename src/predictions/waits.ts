@@ -52,19 +52,21 @@ abstract class Wait implements InRing<Wait>, Waiter {
 }
 
 class ResultWait<P extends Observed, T> extends Wait {
-  readonly promise: Promise<T>;
   readonly #prediction: P;
   readonly #resultOf: ResultOf<P, T>;
-  #resolve: (result: T | Promise<T>) => void = nothing;
+  readonly #resolve: (result: T | Promise<T>) => void;
 
-  constructor(prediction: P, client: Client, deadlineMs: number, resultOf: ResultOf<P, T>) {
+  constructor(
+    prediction: P,
+    client: Client,
+    deadlineMs: number,
+    resultOf: ResultOf<P, T>,
+    resolve: (result: T | Promise<T>) => void,
+  ) {
     super(client, deadlineMs);
-    // Promise.withResolvers() takes several times as long.
-    this.promise = new Promise((resolve) => {
-      this.#resolve = resolve;
-    });
     this.#prediction = prediction;
     this.#resultOf = resultOf;
+    this.#resolve = resolve;
   }
 
   protected end(): void {
@@ -81,17 +83,28 @@ export class Waits {
 
   /** Waits for the end of the prediction, about `waitMs` milliseconds, or until the client disconnects. */
   until(prediction: Observed, client: Client, waitMs: number): Promise<void> {
-    return this.resultOf(prediction, client, waitMs, nothing);
+    if (waitMs <= 0) return Promise.resolve();
+    return this.resultOf(prediction, client, performance.now() + waitMs, nothing);
   }
 
-  /** Waits like `until`. @param resultOf makes the result, which must not throw */
-  resultOf<P extends Observed, T>(prediction: P, client: Client, waitMs: number, resultOf: ResultOf<P, T>): Promise<T> {
-    if (prediction.isOver || waitMs <= 0) return Promise.resolve(resultOf(prediction, client));
-    const wait = new ResultWait(prediction, client, performance.now() + waitMs, resultOf);
-    prediction.onceOver(wait);
-    this.#waits.add(wait);
-    this.#timer ??= setTimeout(this.#poll, POLL_MS);
-    return wait.promise;
+  /**
+   * Waits like `until`, up to a time of `performance.now()`.
+   * @param resultOf makes the result, which must not throw
+   */
+  resultOf<P extends Observed, T>(
+    prediction: P,
+    client: Client,
+    deadlineMs: number,
+    resultOf: ResultOf<P, T>,
+  ): Promise<T> {
+    if (prediction.isOver) return Promise.resolve(resultOf(prediction, client));
+    // Promise.withResolvers() takes several times as long.
+    return new Promise((resolve) => {
+      const wait = new ResultWait(prediction, client, deadlineMs, resultOf, resolve);
+      prediction.onceOver(wait);
+      this.#waits.add(wait);
+      this.#timer ??= setTimeout(this.#poll, POLL_MS);
+    });
   }
 
   readonly #poll = (): void => {

@@ -2,7 +2,7 @@
 
 import type { Tensor } from "../../author/tensor.ts";
 import type { Clock } from "../../base/clock.ts";
-import type { SconceError } from "../../base/errors.ts";
+import { MODEL_FAILED, messageOf, SconceError } from "../../base/errors.ts";
 import type { BatchRun } from "../engine.ts";
 import type { CheckedItem } from "../item-check.ts";
 import type { Runner } from "../runner.ts";
@@ -76,4 +76,9 @@ export interface Batching<T extends BatchItem> {
   pump(): void;
   /** Closes the runners. Unfinished items fail with `session_closed`. */
   close(): Promise<void>;
+}
+
+export function runError(cause: unknown): SconceError {
+  if (cause instanceof SconceError) return cause;
+  return new SconceError("run_failed", messageOf(cause), { cause, clientMessage: MODEL_FAILED });
 }

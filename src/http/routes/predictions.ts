@@ -3,7 +3,7 @@ import type { Context } from "hono";
 import { memoryFull } from "../../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { onceOf } from "../../predictions/once.ts";
-import { hasEnded, type PredictionRecord, statusOf } from "../../predictions/record.ts";
+import { type EndedRecord, hasEnded, type PredictionRecord, statusOf } from "../../predictions/record.ts";
 import type { AskedPrediction, NewPrediction } from "../../predictions/request.ts";
 import type { Watched, Watcher } from "../../predictions/watched.ts";
 import { announcedBytes, readBody } from "../body-reader.ts";
@@ -238,7 +238,7 @@ function answer(
     throw memoryFull();
   context.model = record.model;
   context.predictionStatus = statusOf(record);
-  const body = large ? streamOf(() => largeRecord(large, family), memory) : bodyOf(recordJson(record, family));
+  const body = large ? largeBody(large, family, memory) : bodyOf(recordJson(record, family));
   context.isStream = typeof body !== "string";
   const headers = headersOf(context, location);
   headers["Content-Type"] = "application/json";
@@ -246,6 +246,11 @@ function answer(
   // `waitMs` may be less than the client asked for.
   if (waitMs > 0) headers["Preference-Applied"] = `wait=${waitMs / 1000}`;
   return new Response(body, { headers });
+}
+
+/** A separate function, so that a small answer costs no closure. */
+function largeBody(record: EndedRecord, family: Family, memory: MemoryAccount): ReadableStream<Uint8Array> {
+  return streamOf(() => largeRecord(record, family), memory);
 }
 
 /** Headers of every answer with a prediction. Set here, because withContext() would set them on the finished Response, which costs more. */

@@ -72,10 +72,11 @@ export class Metrics implements BatchObserver, ReadyInFronts, PredictionMetrics,
     if (failedFor !== undefined) add(this.#own, places.failedSeconds, seconds_);
     if (itemsSucceeded > 0) this.#itemsEnded(undefined, itemsSucceeded);
     let unfinished = count - itemsSucceeded;
-    for (const [reason, failed] of itemsFailed ?? []) {
-      this.#itemsEnded(reason, failed);
-      unfinished -= failed;
-    }
+    if (itemsFailed !== undefined)
+      for (const [reason, failed] of itemsFailed) {
+        this.#itemsEnded(reason, failed);
+        unfinished -= failed;
+      }
     // Counts inputs without a result as failed, for the prediction's reason.
     if (unfinished > 0 && failedFor !== undefined) this.#itemsEnded(failedFor, unfinished);
   }
