@@ -5,7 +5,7 @@ interface AddonFile<T> {
   readonly path: string;
   /** Name of the addon in messages. */
   readonly name: string;
-  /** What to do if the addon cannot be loaded. */
+  /** Advice for the operator if the addon cannot be loaded. */
   readonly fix: string;
   /** Whether the addon has the exports of this version of sconce. */
   readonly fits: (exports: unknown) => exports is T;

@@ -37,8 +37,8 @@ export function findAddon(): AddonFile {
 }
 
 /**
- * The addon of this process: the location that was set, otherwise the addon that `findAddon` finds. Loads libtorch for
- * an addon that does not find it.
+ * Returns the location of this process's addon: the location that was set, else the result of `findAddon`. Loads
+ * libtorch for an addon that is not linked to it.
  * @throws SconceError `native_unavailable`
  */
 export function addonLocation(): NativeLocation {
