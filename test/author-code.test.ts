@@ -35,7 +35,7 @@ test("process.exit fails the input, and the server continues; requests wait whil
   await using server = serveStray(store, gate, "--store", "memory");
   const client = await clientOf(server);
   const failed = await client.end((await client.create([{ x: 101 }])).prediction_id);
-  expect(failed.error_message).toContain("the model failed in preprocess");
+  expect(failed).toMatchObject({ status: "failed", errors: [{ index: 0 }] });
   const message = "process.exit(0) was called, but a model must not end the server: throw an error instead";
   expect(await server.line("preprocess failed: ")).toContain(message);
   const { outputs } = await client.end((await client.create([{ x: 2 }])).prediction_id);

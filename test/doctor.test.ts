@@ -48,7 +48,7 @@ describe("sconce doctor", () => {
     expect({ code, ok }).toEqual({ code: 1, ok: false });
     expect(check("port")).toMatchObject({
       state: "fault",
-      found: `${taken.port} of 127.0.0.1 is in use by another program`,
+      found: expect.stringContaining(`${taken.port} of 127.0.0.1`),
       fix: "choose another with --port",
     });
     expect(check("data")).toMatchObject({ state: "fault", fix: "name another with SCONCE_HOME" });

@@ -92,9 +92,7 @@ describe("a data URI", () => {
     ];
     for (const notation of notations) {
       expect(decode(notation(exact)).bytes.length).toBe(1000);
-      const error = await failureOf(() => decode(notation(larger)));
-      expect(error.code).toBe("file_too_large");
-      expect(error.message).toContain("more than 1000 bytes");
+      expect((await failureOf(() => decode(notation(larger)))).code).toBe("file_too_large");
     }
   });
 

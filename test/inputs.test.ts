@@ -154,7 +154,8 @@ describe("a body", () => {
   ])("with %s is not UTF-8", async (_, hex) => {
     expect(await read(z.string(), inQuotes(hex))).toMatchObject({
       status: 400,
-      detail: "the body is not JSON: it is not UTF-8",
+      type: "urn:sconce:problem:not_json",
+      detail: expect.stringContaining("UTF-8"),
     });
   });
 

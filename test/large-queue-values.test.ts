@@ -20,7 +20,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     using one = await worker("slow");
     using other = await worker("other");
     const othersFail = () =>
-      expect(other.queue.renew({ id: "p", bytes: 0 })).rejects.toThrow("the queue of the replicas");
+      expect(other.queue.renew({ id: "p", bytes: 0 })).rejects.toMatchObject({ code: "queue_unavailable" });
     redis.pause();
     const created = one.queue.create(requestOf("p", large));
     const renewed = one.queue.renew({ id: "p", bytes: 0 });
@@ -76,7 +76,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     await using server = await store.serve("huge", queue);
     expect(await server.client.predict([{ x: 2 ** 26 }])).toMatchObject({
       status: "failed",
-      error_message: "The output has more than 67108864 bytes (the limit of one prediction)",
+      error_message: expect.stringContaining(" 67108864 bytes"),
     });
   });
 });

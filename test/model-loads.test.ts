@@ -155,8 +155,7 @@ test("a load that fails is reported to the predictions that waited, and later on
 test("a request to load a model tries again, even after a failed load", async () => {
   await using server = serveIn({ SETUP_NEEDS: dir.join("tokens") }, "lab", "needy", "--keep-alive", "600");
   const client = await clientOf(server);
-  const failed = await move(server, "needy", "load");
-  expect([failed.status, await failed.text()]).toEqual([503, expect.stringContaining("the model failed in setup")]);
+  expect((await move(server, "needy", "load")).status).toBe(503);
   expect(await server.line("The model needy:latest@")).toContain("no tokens");
   await Bun.write(dir.join("tokens"), "");
   expect((await move(server, "needy", "load")).status).toBe(200);

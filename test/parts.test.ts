@@ -162,13 +162,6 @@ test("GET / has the schema of a part", async () => {
   expect(model).toMatchObject({ part_schema: { properties: { text: { type: "string" } }, required: ["text"] } });
 });
 
-test("`Prefer: wait` gives the whole output", async () => {
-  expect(await server.client.predict([{ x: 1, words }])).toMatchObject({
-    status: "success",
-    outputs: [{ y: 3, text: "grüße to you" }],
-  });
-});
-
 test.each([
   ["postprocess", "the model failed in postprocess"],
   ["part", "the model's part does not fit its declared part: part.pid: "],

@@ -67,12 +67,6 @@ describe("Prefer: wait", () => {
     expect((await server.client.end(body.prediction_id)).status).toBe("success");
   });
 
-  test("is found among other preferences", async () => {
-    expect((await server.client.predict([{ x: 1 }], { Prefer: 'respond-async, wait="60"; x=y' })).status).toBe(
-      "success",
-    );
-  });
-
   test.each([
     ["wait", "wait=60"],
     ["wait=7", "wait=7"],

@@ -74,20 +74,6 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
     expect(events.at(-1)).toMatchObject({ event: "completed", data: { status: "success" } });
   });
 
-  test("have outputs when they are complete, before the prediction ends", async () => {
-    const queue = { queue: redis.url, queueName: "outputs" };
-    await using own = await store.serve("lab", { ...queue, role: "front" });
-    await using _worker = await store.serve("lab", { ...queue, role: "worker" });
-    await using gate = hold();
-    const { prediction_id: id } = await own.client.create([{ x: 1, after: gate.url("a") }, { x: 2 }]);
-    const events = await watch(own, id);
-    expect(await next(events)).toMatchObject({ event: "start" });
-    expect(await next(events)).toMatchObject({ event: "output", data: { index: 1, output: { y: 5 } } });
-    gate.release("a");
-    expect(await next(events)).toMatchObject({ event: "output", data: { index: 0, output: { y: 3 } } });
-    expect(await next(events)).toMatchObject({ event: "completed" });
-  });
-
   test("have each output once, also for a later client, if a worker was killed that had reported one of two", async () => {
     const args = ["--queue", redis.url, "--queue-name", "outputs-killed", "--queue-lease", "1"];
     const start = () => store.start(["lab", "--role", "worker", ...args]);

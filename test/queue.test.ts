@@ -101,7 +101,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   test("end a prediction at its time limit, with the outputs of finished inputs", async () => {
     await using gate = hold();
     const ended = await front.client.predict([{ x: 1 }, { x: 2, before: gate.url("a") }], { "Cancel-After": "0.5" });
-    expect(ended).toMatchObject({ status: "failed", error_message: "Timed out after 0.5 s" });
+    expect(ended).toMatchObject({ status: "failed", error_message: expect.stringMatching(/ 0\.5 s$/) });
     expect(ended.partial_outputs).toEqual([expect.objectContaining({ y: 3 }), null]);
   });
 

@@ -211,7 +211,7 @@ describe("a model from a registry", () => {
     await using registry = await fakeRegistry({ content: long });
     const message = await failure(pullFrom(emptyStore(), `${registry.host}/digits:v1`));
     expect(message).toContain("sent only a part of a blob");
-    expect(message).toContain("(tried 5 times)");
+    expect(registry.requests.filter((path) => path.includes("/blobs/")).length).toBeGreaterThanOrEqual(5);
   });
 
   test("is reported if a file of it does not exist", async () => {

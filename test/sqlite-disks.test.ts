@@ -34,95 +34,79 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
   test("that is full refuses requests and keeps outcomes in memory until it has space, with one log line", async () => {
     await using dir = await tempDir();
     using disk = tmpfs(dir.join("disk"), "3m");
-    const [warn, info] = [spyOn(log, "warn").mockImplementation(silent), spyOn(log, "info").mockImplementation(silent)];
-    try {
-      const store = await open(disk);
-      await Promise.all(["a1", "a2", "a3", "a4"].map((id) => store.accept(requestOf(id))));
-      const filler = Bun.spawnSync(["dd", "if=/dev/zero", `of=${disk.path}/filler`, "bs=4096"], { stderr: "ignore" });
-      expect(filler.success).toBe(false);
+    using warn = spyOn(log, "warn").mockImplementation(silent);
+    using info = spyOn(log, "info").mockImplementation(silent);
+    const store = await open(disk);
+    await Promise.all(["a1", "a2", "a3", "a4"].map((id) => store.accept(requestOf(id))));
+    const filler = Bun.spawnSync(["dd", "if=/dev/zero", `of=${disk.path}/filler`, "bs=4096"], { stderr: "ignore" });
+    expect(filler.success).toBe(false);
 
-      const refused = await failureOf(store.accept(requestOf("b1", { body: `["${"x".repeat(60_000)}"]` })));
-      const problem = problemOf(refused);
-      expect(problem).toMatchObject({ code: "predictions_unwritable", headers: { "Retry-After": "1" } });
-      expect(problemStatus(problem)).toBe(503);
-      expect(refused.message).toBe("the prediction cannot be kept now: database or disk is full (SQLITE_FULL)");
-      // Until the write is tried again, the store refuses each request at once.
-      expect((await failureOf(store.accept(requestOf("b2")))).code).toBe("predictions_unwritable");
-      const ends = [largeEndOf("a1", 60_000), largeEndOf("a2", 100_000), largeEndOf("a4", 60_000)];
-      for (const end of ends) store.finish(end, true);
-      expect((await failureOf(store.flush())).code).toBe("predictions_unwritable");
-      for (const end of ends) expect(await store.read(end.id)).toEqual(end);
-      expect([warn.mock.calls.length, store.outage]).toEqual([1, "disk"]);
+    const refused = await failureOf(store.accept(requestOf("b1", { body: `["${"x".repeat(60_000)}"]` })));
+    const problem = problemOf(refused);
+    expect(problem).toMatchObject({ code: "predictions_unwritable", headers: { "Retry-After": "1" } });
+    expect(problemStatus(problem)).toBe(503);
+    expect(refused.message).toBe("the prediction cannot be kept now: database or disk is full (SQLITE_FULL)");
+    // Until the write is tried again, the store refuses each request at once.
+    expect((await failureOf(store.accept(requestOf("b2")))).code).toBe("predictions_unwritable");
+    const ends = [largeEndOf("a1", 60_000), largeEndOf("a2", 100_000), largeEndOf("a4", 60_000)];
+    for (const end of ends) store.finish(end, true);
+    expect((await failureOf(store.flush())).code).toBe("predictions_unwritable");
+    for (const end of ends) expect(await store.read(end.id)).toEqual(end);
+    expect([warn.mock.calls.length, store.outage]).toEqual([1, "disk"]);
 
-      await Bun.file(`${disk.path}/filler`).delete();
-      await until(() => store.outage === undefined);
-      await store.accept(requestOf("b3"));
-      expect([warn, info].map(({ mock }) => mock.calls.length)).toEqual([1, 1]);
-      await store.close();
-      const next = await open(disk);
-      for (const end of ends) expect(asText(await next.read(end.id))).toEqual(end);
-      expect((await leftOf(next)).map(({ id }) => id)).toEqual(["a3", "b3"]);
-      await next.close();
-    } finally {
-      warn.mockRestore();
-      info.mockRestore();
-    }
+    await Bun.file(`${disk.path}/filler`).delete();
+    await until(() => store.outage === undefined);
+    await store.accept(requestOf("b3"));
+    expect([warn, info].map(({ mock }) => mock.calls.length)).toEqual([1, 1]);
+    await store.close();
+    const next = await open(disk);
+    for (const end of ends) expect(asText(await next.read(end.id))).toEqual(end);
+    expect((await leftOf(next)).map(({ id }) => id)).toEqual(["a3", "b3"]);
+    await next.close();
   }, 120_000);
 
   test("that was full is found to have space without a further write", async () => {
     await using dir = await tempDir();
     using disk = tmpfs(dir.join("disk"), "3m");
-    const [warn, info] = [spyOn(log, "warn").mockImplementation(silent), spyOn(log, "info").mockImplementation(silent)];
-    try {
-      const store = await open(disk);
-      fill(`${disk.path}/filler`);
-      await failureOf(store.accept(requestOf("a1", { body: `["${"x".repeat(60_000)}"]` })));
-      expect(store.outage).toBe("disk");
-      await Bun.file(`${disk.path}/filler`).delete();
-      await until(() => store.outage === undefined);
-      await store.accept(requestOf("a2"));
-      await store.close();
-    } finally {
-      warn.mockRestore();
-      info.mockRestore();
-    }
+    using _warn = spyOn(log, "warn").mockImplementation(silent);
+    using _info = spyOn(log, "info").mockImplementation(silent);
+    const store = await open(disk);
+    fill(`${disk.path}/filler`);
+    await failureOf(store.accept(requestOf("a1", { body: `["${"x".repeat(60_000)}"]` })));
+    expect(store.outage).toBe("disk");
+    await Bun.file(`${disk.path}/filler`).delete();
+    await until(() => store.outage === undefined);
+    await store.accept(requestOf("a2"));
+    await store.close();
   }, 120_000);
 
   test("that is full makes a server not ready, and outcomes of refused requests are not reported as lost", async () => {
     await using dir = await tempDir();
     using disk = tmpfs(dir.join("disk"), "3m");
     await using models = await storeWith("lab");
-    const warn = spyOn(log, "warn").mockImplementation(silent);
-    try {
-      const server = await models.serve("lab", { store: `${disk.path}/predictions.sqlite` });
-      fill(`${disk.path}/filler`);
-      const inputs = Array.from({ length: 2000 }, (_, x) => ({ x }));
-      expect(await server.client.refused(inputs)).toMatchObject({ status: 503 });
-      expect(await problemOfResponse(await server.client.fetch("/health/ready"))).toMatchObject({
-        status: 503,
-        detail: "predictions cannot be stored now: a write to their file has failed",
-      });
-      await server.stop();
-      expect(warn.mock.calls.filter(([line]) => String(line).includes("lost"))).toEqual([]);
-    } finally {
-      warn.mockRestore();
-    }
+    using warn = spyOn(log, "warn").mockImplementation(silent);
+    const server = await models.serve("lab", { store: `${disk.path}/predictions.sqlite` });
+    fill(`${disk.path}/filler`);
+    const inputs = Array.from({ length: 2000 }, (_, x) => ({ x }));
+    expect(await server.client.refused(inputs)).toMatchObject({ status: 503 });
+    expect(await problemOfResponse(await server.client.fetch("/health/ready"))).toMatchObject({
+      status: 503,
+      detail: "predictions cannot be stored now: a write to their file has failed",
+    });
+    await server.stop();
+    expect(warn.mock.calls.filter(([line]) => String(line).includes("lost"))).toEqual([]);
   }, 120_000);
 
   test("that is full answers waiting clients, however large their outputs are", async () => {
     await using dir = await tempDir();
     using disk = tmpfs(dir.join("disk"), "3m");
     await using models = await storeWith("lab");
-    const warn = spyOn(log, "warn").mockImplementation(silent);
-    try {
-      await using server = await models.serve("lab", { store: `${disk.path}/predictions.sqlite` });
-      fill(`${disk.path}/filler`);
-      for (const count of [1, 5000]) {
-        const { status, outputs } = await server.client.predict(Array.from({ length: count }, (_, x) => ({ x })));
-        expect([status, outputs?.length]).toEqual(["success", count]);
-      }
-    } finally {
-      warn.mockRestore();
+    using _warn = spyOn(log, "warn").mockImplementation(silent);
+    await using server = await models.serve("lab", { store: `${disk.path}/predictions.sqlite` });
+    fill(`${disk.path}/filler`);
+    for (const count of [1, 5000]) {
+      const { status, outputs } = await server.client.predict(Array.from({ length: count }, (_, x) => ({ x })));
+      expect([status, outputs?.length]).toEqual(["success", count]);
     }
   }, 120_000);
 

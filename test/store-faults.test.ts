@@ -141,9 +141,7 @@ describe("a damaged store", () => {
     const flip = async (path: string) => Bun.write(path, (await Bun.file(path).text()).replace(/[a-z]/, "~"));
     await store.verify(model);
     await flip(model.layer("digits.pt").path);
-    const error = await failureOf(store.verify(await store.resolve()));
-    expect(error.code).toBe("store_corrupt");
-    expect(error.message).toContain("does not have the content of its digest");
+    expect((await failureOf(store.verify(await store.resolve()))).code).toBe("store_corrupt");
     for (const each of [model.manifest.config.digest, digest]) {
       await flip(store.blobPath(each));
       expect((await failureOf(store.resolve())).code).toBe("store_corrupt");

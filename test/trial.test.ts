@@ -25,6 +25,10 @@ async function folderOf(file: string, change: Record<string, string | undefined>
   return folder;
 }
 
+/** Builds a folder. */
+const built = (folder: string, ...args: string[]) =>
+  cli(["build", folder, ...args], { env: { SCONCE_HOME: dir.join("home") } });
+
 describe("outputs of an example", () => {
   const refusal = async (...given: Parameters<typeof folderOf>) =>
     failure(runCommand(build, { rawArgs: [await folderOf(...given)] }));
@@ -69,15 +73,13 @@ describe("outputs of an example", () => {
     expect(await refusal("deep.pt", { postprocess: yields })).toMatch(
       /postprocess yields parts, but .* declares no part; /,
     );
-    const env = { SCONCE_HOME: dir.join("home") };
     const folder = await folderOf("deep.pt", { ...parts, part, postprocessPart });
-    expect(await cli(["build", folder], { env })).toMatchObject({ code: 0 });
+    expect(await built(folder)).toMatchObject({ code: 0 });
   });
 
   test("may have their rows and input overwritten by postprocess", async () => {
     const postprocess = "({ y }, { input }) => ({ y: (y.data[0] = y.data[0] * 2 + 1) * (input.x = input.x * 2 + 1) })";
-    const env = { SCONCE_HOME: dir.join("home") };
-    expect(await cli(["build", await folderOf("deep.pt", { postprocess })], { env })).toMatchObject({ code: 0 });
+    expect(await built(await folderOf("deep.pt", { postprocess }))).toMatchObject({ code: 0 });
   });
 
   const padded = (size: number) => ({
@@ -89,15 +91,13 @@ describe("outputs of an example", () => {
     ["what fills up is left out", "totals.pt", 3],
     ["no item is longer", "averages.pt", 8],
   ])("are packaged if %s", async (_, file, size) => {
-    const env = { SCONCE_HOME: dir.join("home") };
-    expect(await cli(["build", await folderOf(file, padded(size))], { env })).toMatchObject({ code: 0, stderr: "" });
+    expect(await built(await folderOf(file, padded(size)))).toMatchObject({ code: 0, stderr: "" });
   });
 
   test("that become longer beside a longer item, but are otherwise equal, are accepted", async () => {
     const tensors = '{ inputs: { x: float32(pad("length", 0)) }, outputs: { y: float32("steps") } }';
-    const env = { SCONCE_HOME: dir.join("home") };
     const folder = await folderOf("identity.pt", { ...padded(3), tensors });
-    expect(await cli(["build", folder], { env })).toMatchObject({ code: 0, stderr: "" });
+    expect(await built(folder)).toMatchObject({ code: 0, stderr: "" });
   });
 
   test("are tried beside items that may share a batch with the example", async () => {
@@ -106,19 +106,18 @@ describe("outputs of an example", () => {
       return { y: tensor(new Float32Array(rows), [rows, 1]) };
     }`;
     const folder = await folderOf("totals.pt", { ...padded(100), predict });
-    const { code, stderr } = await cli(["build", folder], { env: { SCONCE_HOME: dir.join("home") } });
+    const { code, stderr } = await built(folder);
     expect(code).toBe(0);
     const lengths = [...stderr.matchAll(/length (\d+)/g)].map(([, length]) => Number(length));
     expect(Math.max(...lengths)).toBeWithin(101, 142);
   });
 
   test("are accepted if they are equal or if there are no batches, and with a warning if they may differ", async () => {
-    const env = { SCONCE_HOME: dir.join("home") };
     const builds = await Promise.all([
-      cli(["build", await folderOf("deep.pt")], { env }),
-      cli(["build", await folderOf("mixes.pt", { batchSize: "1" })], { env }),
-      cli(["build", await folderOf("firstrow.pt", { batchSize: undefined })], { env }),
-      cli(["build", await folderOf("drops.pt"), "--allow-random"], { env }),
+      built(await folderOf("deep.pt")),
+      built(await folderOf("mixes.pt", { batchSize: "1" })),
+      built(await folderOf("firstrow.pt", { batchSize: undefined })),
+      built(await folderOf("drops.pt"), "--allow-random"),
     ]);
     const warning = expect.stringMatching(/WARN .*output "y" differs/);
     expect(builds.map(({ code, stderr }) => ({ code, stderr }))).toEqual([

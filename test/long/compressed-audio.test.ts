@@ -107,9 +107,7 @@ describe.skipIf(!hasSounds)("a compressed file", () => {
       const { bytes } = soundOf(name);
       const all = Object.entries(decoders).map(([format, make]) => [format, counted(make)] as const);
       const own = Object.fromEntries(all.map(([format, { make }]) => [format, make]));
-      expect(await faultOf(bytes, audio({ maxSeconds: 1, decoders: own }))).toBe(
-        "file_too_large: https://example.com/a has more than 1 seconds; this field takes no more",
-      );
+      expect(await faultOf(bytes, audio({ maxSeconds: 1, decoders: own }))).toStartWith("file_too_large: ");
       const [used] = all.map(([, counts]) => counts).filter(({ parts }) => parts > 0);
       expect(used?.parts).toBeLessThan(bytes.length / 1024 / 2);
       expect(used?.freed).toBe(used?.made);

@@ -132,7 +132,9 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     const late = await first.client.create([{ x: 1 }], { "Cancel-After": "0.2" });
     const { prediction_id: id } = await first.client.create([{ x: 1 }]);
     expect(await second.client.refused([{ x: 1 }, { x: 2 }])).toMatchObject({ status: 429 });
-    expect(await second.client.end(late.prediction_id)).toMatchObject({ error_message: "Timed out after 0.2 s" });
+    expect(await second.client.end(late.prediction_id)).toMatchObject({
+      error_message: expect.stringMatching(/ 0\.2 s$/),
+    });
     const canceled = await second.client.cancel(id);
     expect(canceled).toMatchObject({ status: "failed", error_message: "Canceled" });
     expect(await first.client.read(id)).toEqual(canceled);

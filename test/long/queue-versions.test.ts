@@ -74,7 +74,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
     expect(await client.read(pending.prediction_id)).toEqual(pending);
     await oldFront.stop();
     expect(await client.cancel(pending.prediction_id)).toMatchObject({ status: "failed", error_message: "Canceled" });
-    expect(await client.end(late.prediction_id)).toMatchObject({ error_message: "Timed out after 0.1 s" });
+    expect(await client.end(late.prediction_id)).toMatchObject({ error_message: expect.stringMatching(/ 0\.1 s$/) });
     await using _worker = await serve("v1", { role: "worker" });
     expect((await client.demos.end(demo.prediction_id)).status).toBe("success");
   });
