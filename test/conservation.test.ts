@@ -4,24 +4,21 @@
  */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { defineModel, opened } from "../src/author/define.ts";
+import { defineModel } from "../src/author/define.ts";
 import { float32, tensor } from "../src/author/tensor.ts";
 import { openLocalEngine } from "../src/engine/remote/local-engine.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { file, z } from "../src/index.ts";
-import { AddressGuard } from "../src/machine/network/address-guard.ts";
-import { Fetcher } from "../src/pipeline/fetcher.ts";
 import { Bodies } from "../src/pipeline/inputs/body.ts";
 import { InputDecoder } from "../src/pipeline/inputs/input-decoder.ts";
-import { ItemFlow } from "../src/pipeline/item-flow.ts";
 import type { ListItem } from "../src/pipeline/item-list.ts";
-import { ItemPipeline } from "../src/pipeline/item-pipeline.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { MemoryStore } from "../src/predictions/memory-store.ts";
 import { Predictions } from "../src/predictions/predictions.ts";
 import { hasEnded, type PredictionRecord } from "../src/predictions/record.ts";
 import { RunningBuild } from "../src/predictions/running-build.ts";
 import { Metrics } from "../src/server/metrics/metrics.ts";
+import { flowOf } from "./helpers/held-engine.ts";
 import { keepAll } from "./helpers/predictions.ts";
 import { info } from "./helpers/remote.ts";
 import { until } from "./helpers/running.ts";
@@ -100,9 +97,8 @@ test("all memory charges of predictions are released", async () => {
     const { maxBatchSize, runners, maxReadyBytes, maxMemory } = settings;
     const memory = new MemoryAccount({ maxBytes: maxMemory });
     const local = openLocalEngine<ListItem>({ ...model.tensors, runners, info, maxBatchSize, maxQueueDelayMs: 0 });
-    using fetcher = new Fetcher({ guard: new AddressGuard({ allowPrivate: true }) });
-    const pipeline = new ItemPipeline(opened(model), fetcher);
-    const flow = new ItemFlow(local.engine, pipeline, { maxReadyBytes, maxFetches: 2, memory });
+    using flow = flowOf(model, local.engine, { maxReadyBytes, maxFetches: 2, memory });
+    const { pipeline } = flow;
     const store = new MemoryStore(keepAll, { memory });
     const bodies = new Bodies(new InputDecoder(model.input));
     const limits = {

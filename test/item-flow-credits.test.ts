@@ -1,18 +1,14 @@
 /** Credits of the item flow: how many items it may prepare before their batches, and how clients share them. */
 import { expect, spyOn, test } from "bun:test";
-import { defineModel, opened } from "../src/author/define.ts";
+import { defineModel } from "../src/author/define.ts";
 import { float32, tensor } from "../src/author/tensor.ts";
 import { SconceError } from "../src/base/errors.ts";
-import { AddressGuard } from "../src/machine/network/address-guard.ts";
 import type { Sender } from "../src/pipeline/client.ts";
-import { Fetcher } from "../src/pipeline/fetcher.ts";
-import { ItemFlow } from "../src/pipeline/item-flow.ts";
 import { ItemList } from "../src/pipeline/item-list.ts";
-import { ItemPipeline } from "../src/pipeline/item-pipeline.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { slots } from "../src/server/metrics/counts.ts";
 import { Metrics } from "../src/server/metrics/metrics.ts";
-import { anyModel, HeldEngine, inputs, numbers, tensors } from "./helpers/held-engine.ts";
+import { anyModel, flowOf, HeldEngine, inputs, numbers } from "./helpers/held-engine.ts";
 
 const COUNT = 200;
 const limits = { maxReadyBytes: 2 ** 28, maxFetches: 32 };
@@ -22,16 +18,13 @@ test("a tensor is charged three times until its batch has ended, which limits th
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   const model = defineModel({
     ...numbers,
-    name: "large",
     tensors: { inputs: { x: float32(1000) }, outputs: { y: float32() } },
     preprocess: () => ({ x: tensor(new Float32Array(1000), [1000]) }),
-    postprocess: () => ({ y: 1 }),
   });
-  using fetcher = new Fetcher({ guard: new AddressGuard() });
   const engine = new HeldEngine();
   // 0.55 of this memory is for tensors.
   const memory = new MemoryAccount({ maxBytes: 1_200_000 });
-  const flow = new ItemFlow(engine, new ItemPipeline(opened(model), fetcher), { ...limits, memory });
+  using flow = flowOf(model, engine, { ...limits, memory });
   const few = new ItemList(inputs(10), { succeeded() {}, failed() {} });
   flow.run(few);
   expect(memory.parts.tensors).toBe(10 * 3 * 4000);
@@ -43,16 +36,15 @@ test("a tensor is charged three times until its batch has ended, which limits th
 
 /** A flow whose engine never ends an item, so that prepared items can be counted. */
 function heldFlow() {
-  const fetcher = new Fetcher({ guard: new AddressGuard() });
   const engine = new HeldEngine();
-  const flow = new ItemFlow(engine, new ItemPipeline(opened(anyModel), fetcher));
+  const flow = flowOf(anyModel, engine);
   const come = (count: number, sender?: Sender) => {
     const list = new ItemList(inputs(count), { succeeded() {}, failed() {} }, { sender });
     flow.run(list);
     return list;
   };
   const itemsOf = (list: ItemList) => engine.items.filter((item) => item.list === list);
-  return { engine, flow, come, itemsOf, [Symbol.dispose]: () => fetcher[Symbol.dispose]() };
+  return { engine, flow, come, itemsOf, [Symbol.dispose]: () => flow[Symbol.dispose]() };
 }
 
 test("two batches are prepared ahead; a prediction that comes later has the next turns", () => {
@@ -88,10 +80,10 @@ test.each([
 test("fronts divide the two batches: each has its part, and one front uses what the others leave", () => {
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   const rows = [0, 1].map(() => new Float64Array(slots.length));
-  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  using owned = new DisposableStack();
   const [first, second] = [0, 1].map((row) => {
     const [engine, inFronts] = [new HeldEngine(), new Metrics(rows, row)];
-    const flow = new ItemFlow(engine, new ItemPipeline(opened(anyModel), fetcher), { ...limits, fronts: 2, inFronts });
+    const flow = owned.use(flowOf(anyModel, engine, { ...limits, fronts: 2, inFronts }));
     const list = new ItemList(inputs(10_000), { succeeded() {}, failed() {} });
     return { engine, flow, list };
   });
@@ -125,15 +117,8 @@ test("while two large predictions take turns, the one of a key with share 3 prep
 
 test("a prediction may have 32 pending preprocess calls", () => {
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
-  const model = defineModel({
-    ...numbers,
-    name: "slow",
-    tensors,
-    preprocess: () => new Promise<never>(() => {}),
-    postprocess: () => ({ y: 1 }),
-  });
-  using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const flow = new ItemFlow(new HeldEngine(), new ItemPipeline(opened(model), fetcher));
+  const model = defineModel({ ...numbers, preprocess: () => new Promise<never>(() => {}) });
+  using flow = flowOf(model, new HeldEngine());
   const list = new ItemList(inputs(1000), { succeeded() {}, failed() {} });
   flow.run(list);
   expect(list.preparing).toBe(32);

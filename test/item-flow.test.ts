@@ -2,19 +2,15 @@
  * The item flow, which prepares inputs and makes outputs, yields to the event loop, however slow the model's code is.
  */
 import { expect, spyOn, test } from "bun:test";
-import { defineModel, opened } from "../src/author/define.ts";
+import { defineModel } from "../src/author/define.ts";
 import { ModelFile } from "../src/author/file.ts";
-import { float32, tensor } from "../src/author/tensor.ts";
+import { tensor } from "../src/author/tensor.ts";
 import { file, z } from "../src/index.ts";
-import { AddressGuard } from "../src/machine/network/address-guard.ts";
-import { Fetcher } from "../src/pipeline/fetcher.ts";
 import { ReadyInputs } from "../src/pipeline/inputs/input-list.ts";
-import { ItemFlow } from "../src/pipeline/item-flow.ts";
 import { ItemList, type ListItem } from "../src/pipeline/item-list.ts";
-import { ItemPipeline } from "../src/pipeline/item-pipeline.ts";
 import { wholeText } from "../src/pipeline/output-encoder.ts";
 import { runDemo } from "../src/pipeline/run-demo.ts";
-import { anyModel, HeldEngine, InstantEngine, inputs, numbers, preprocess, tensors } from "./helpers/held-engine.ts";
+import { anyModel, flowOf, HeldEngine, InstantEngine, inputs, numbers } from "./helpers/held-engine.ts";
 import { hold } from "./helpers/hold.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
 
@@ -29,26 +25,19 @@ function busy(): void {
 test("even if the device takes no time, the event loop turns before all inputs are prepared", async () => {
   let prepared = 0;
   const model = defineModel({
-    name: "slow",
-    input: z.object({ x: z.number() }),
-    output: z.object({ y: z.number() }),
-    tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
-    weights: "none.pt",
+    ...numbers,
     preprocess: ({ x }) => {
       // Half a millisecond per input: all inputs together would block the event loop far longer than the flow may.
       const end = performance.now() + 0.5;
       while (performance.now() < end);
       prepared += 1;
-      return { x: tensor(Float32Array.of(x), []) };
+      return numbers.preprocess({ x });
     },
-    postprocess: () => ({ y: 1 }),
   });
-  using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const flow = new ItemFlow(new InstantEngine(), new ItemPipeline(opened(model), fetcher));
+  using flow = flowOf(model);
   const { promise: done, resolve, reject } = Promise.withResolvers<void>();
   let left = COUNT;
-  const inputs = Array.from({ length: COUNT }, (_, x) => ({ x }));
-  const list = new ItemList(new ReadyInputs(inputs), {
+  const list = new ItemList(inputs(COUNT), {
     succeeded: () => {
       left -= 1;
       if (left === 0) resolve();
@@ -65,17 +54,13 @@ test("even if the device takes no time, the event loop turns before all inputs a
 test("while outputs of a batch are slow, the event loop turns", async () => {
   const model = defineModel({
     ...numbers,
-    name: "slow",
-    tensors,
-    preprocess,
     postprocess: () => {
       busy();
       return { y: 1 };
     },
   });
-  using fetcher = new Fetcher({ guard: new AddressGuard() });
   const engine = new HeldEngine();
-  const flow = new ItemFlow(engine, new ItemPipeline(opened(model), fetcher));
+  using flow = flowOf(model, engine);
   let made = 0;
   const large = Promise.withResolvers<void>();
   const listOf = (count: number, done: () => void) => {
@@ -111,18 +96,13 @@ test.each([
     }
     const model = defineModel({
       ...numbers,
-      name: "later",
-      tensors,
-      preprocess,
       postprocess: (_, { input: { x } }) => {
         if (x === 0) for (const end = performance.now() + firstMs; performance.now() < end; );
         return x < 0 ? { y: 1 } : slow.promise.then(() => ({ y: 1 }));
       },
     });
-    using fetcher = new Fetcher({ guard: new AddressGuard() });
     // Memory for the output rows of a hundred items.
-    const limits = { maxReadyBytes: 400, maxFetches: 1 };
-    const flow = new ItemFlow(new RowsEngine(), new ItemPipeline(opened(model), fetcher), limits);
+    using flow = flowOf(model, new RowsEngine(), { maxReadyBytes: 400, maxFetches: 1 });
     const receiver = (done: () => void) => ({
       succeeded: done,
       failed: (_: number, error: Error) => Promise.reject(error),
@@ -152,12 +132,8 @@ test("a demo gets large outputs as the model returned them, and the event loop t
   const given: unknown[] = [];
   const y = z.array(z.number());
   const model = defineModel({
-    name: "large",
-    input: z.object({ x: z.number() }),
+    ...numbers,
     output: z.object({ y }),
-    tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
-    weights: "weights.pt",
-    preprocess: ({ x }) => ({ x: tensor(Float32Array.of(x), []) }),
     postprocess: () => ({ y: list }),
     demo: {
       output: z.object({ y }),
@@ -168,9 +144,8 @@ test("a demo gets large outputs as the model returned them, and the event loop t
       },
     },
   });
-  using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const pipeline = new ItemPipeline(opened(model), fetcher);
-  const flow = new ItemFlow(new InstantEngine(), pipeline);
+  using flow = flowOf(model);
+  const { pipeline } = flow;
   const { signal } = new AbortController();
   using turns = loopTurns();
   const { outputs, demoOutputs } = await runDemo([{ x: 1 }], { flow, pipeline, signal, take() {}, write: () => true });
@@ -184,15 +159,10 @@ test("clients take turns at their downloads, however many files of one client wa
   await using held = hold();
   const model = defineModel({
     ...numbers,
-    name: "files",
     input: z.object({ x: file() }),
-    tensors,
-    preprocess: () => preprocess({ x: 1 }),
-    postprocess: () => ({ y: 1 }),
+    preprocess: () => numbers.preprocess({ x: 1 }),
   });
-  using fetcher = new Fetcher({ guard: new AddressGuard({ allowPrivate: true }) });
-  const limits = { maxReadyBytes: 2 ** 20, maxFetches: 1 };
-  const flow = new ItemFlow(new InstantEngine(), new ItemPipeline(opened(model), fetcher), limits);
+  using flow = flowOf(model, new InstantEngine(), { maxReadyBytes: 2 ** 20, maxFetches: 1 });
   const order: string[] = [];
   const ended = ["a1", "a2", "a3", "b1"].map(
     (name) =>
@@ -216,8 +186,7 @@ test("clients take turns at their downloads, however many files of one client wa
 test("the time after all clients have left does not lower the estimated rate", () => {
   let nowMs = 0;
   using _ = spyOn(performance, "now").mockImplementation(() => nowMs);
-  using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const flow = new ItemFlow(new HeldEngine(), new ItemPipeline(opened(anyModel), fetcher));
+  using flow = flowOf(anyModel, new HeldEngine());
   const come = () =>
     Array.from({ length: 500 }, () => {
       const list = new ItemList(new ReadyInputs([{ x: 1 }]), { succeeded() {}, failed() {} });
@@ -235,9 +204,8 @@ test("the time after all clients have left does not lower the estimated rate", (
 test("while the queue stands, an input does not begin whose time limit ends before a batch would", () => {
   let nowMs = 0;
   using _ = spyOn(performance, "now").mockImplementation(() => nowMs);
-  using fetcher = new Fetcher({ guard: new AddressGuard() });
   const engine = new HeldEngine();
-  const flow = new ItemFlow(engine, new ItemPipeline(opened(anyModel), fetcher));
+  using flow = flowOf(anyModel, engine);
   flow.run(new ItemList(inputs(10_000), { succeeded() {}, failed() {} }));
   for (let batch = 0; batch < 10; batch++) {
     nowMs += 1000;

@@ -3,30 +3,18 @@
 import { expect, spyOn, test } from "bun:test";
 import { availableParallelism } from "node:os";
 import { decodings, STUCK_MS } from "../src/author/decoding-gate.ts";
-import { defineModel, opened } from "../src/author/define.ts";
+import { defineModel } from "../src/author/define.ts";
 import { Image } from "../src/author/media.ts";
-import { float32, tensor } from "../src/author/tensor.ts";
 import { image, z } from "../src/index.ts";
-import { AddressGuard } from "../src/machine/network/address-guard.ts";
-import { Fetcher } from "../src/pipeline/fetcher.ts";
-import { ItemFlow } from "../src/pipeline/item-flow.ts";
-import { ItemPipeline } from "../src/pipeline/item-pipeline.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { predictAll } from "../src/pipeline/predict-all.ts";
 import { runDemo } from "../src/pipeline/run-demo.ts";
-import { InstantEngine } from "./helpers/held-engine.ts";
+import { flowOf, InstantEngine, numbers } from "./helpers/held-engine.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
 import { until } from "./helpers/running.ts";
 
 const COUNT = 24;
-const facts = {
-  name: "pictures",
-  input: z.object({ image: image() }),
-  output: z.object({ y: z.number() }),
-  tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
-  weights: "none.pt",
-  postprocess: () => ({ y: 1 }),
-};
+const facts = { ...numbers, input: z.object({ image: image() }) };
 
 /** Inputs that each have the same grey picture. */
 async function greyInputs(count: number): Promise<{ image: Image }[]> {
@@ -46,7 +34,7 @@ test("a demo may decode pictures after their inputs have run, however many pictu
   const count = 16 * availableParallelism();
   const model = defineModel({
     ...facts,
-    preprocess: () => ({ x: tensor(Float32Array.of(1), []) }),
+    preprocess: () => numbers.preprocess({ x: 1 }),
     demo: {
       output: z.object({ grey: z.int() }),
       async predict(inputs, { predict }) {
@@ -56,9 +44,8 @@ test("a demo may decode pictures after their inputs have run, however many pictu
       },
     },
   });
-  using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const pipeline = new ItemPipeline(opened(model), fetcher);
-  const flow = new ItemFlow(new InstantEngine(), pipeline);
+  using flow = flowOf(model);
+  const { pipeline } = flow;
   const { signal } = new AbortController();
   const inputs = await greyInputs(count);
   const { demoOutputs } = await runDemo(inputs, { flow, pipeline, signal, take() {}, write: () => true });
@@ -75,20 +62,17 @@ test("slow code after each picture of a prediction runs in a turn of the event l
       const { data } = await image.pixels();
       seen.push(turns.count);
       busy();
-      return { x: tensor(Float32Array.of(data[0] ?? 0), []) };
+      return numbers.preprocess({ x: data[0] ?? 0 });
     },
   });
-  const model = opened(declared);
-  using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const flow = new ItemFlow(new InstantEngine(), new ItemPipeline(model, fetcher));
-  const run = spyOn(decodings, "run");
-  try {
-    await predictAll(flow, inputs, { signal: new AbortController().signal });
-    expect(new Set(seen).size).toBe(COUNT);
-    expect(run.mock.calls.map(([owner]) => owner)).toEqual(Array(COUNT).fill(model));
-  } finally {
-    run.mockRestore();
-  }
+  using flow = flowOf(declared);
+  using run = spyOn(decodings, "run");
+  await predictAll(flow, inputs, { signal: new AbortController().signal });
+  expect(new Set(seen).size).toBe(COUNT);
+  // The owner of each decoding is the model.
+  const owners = run.mock.calls.map(([owner]) => owner);
+  expect(owners).toEqual(Array(COUNT).fill(owners[0]));
+  expect(owners[0]).toMatchObject({ name: declared.name });
 });
 
 /** A model that decodes one picture, in an account whose memory another picture has taken. */
@@ -101,14 +85,12 @@ async function crowded() {
   const other = decodings.run(account, 900_000, () => decoding.promise);
   const preprocess = async ({ image: picture }: { image: Image }) => {
     const { data } = await picture.pixels();
-    return { x: tensor(Float32Array.of(data[0] ?? 0), []) };
+    return numbers.preprocess({ x: data[0] ?? 0 });
   };
-  const fetcher = new Fetcher({ guard: new AddressGuard() });
   const stages: string[] = [];
   const limits = { maxReadyBytes: 2 ** 20, maxFetches: 1, memory: account };
   const observer = { took: (stage: string) => void stages.push(stage) };
-  const pipeline = new ItemPipeline(opened(defineModel({ ...facts, preprocess })), fetcher);
-  const flow = new ItemFlow(new InstantEngine(), pipeline, { ...limits, observer });
+  const flow = flowOf(defineModel({ ...facts, preprocess }), new InstantEngine(), { ...limits, observer });
   return {
     account,
     stages,
@@ -119,7 +101,7 @@ async function crowded() {
     },
     [Symbol.dispose]() {
       restore();
-      fetcher[Symbol.dispose]();
+      flow[Symbol.dispose]();
     },
   };
 }
@@ -141,13 +123,9 @@ test("decoding counts as stuck after half a minute without progress", async () =
   const { promise, resolve } = Promise.withResolvers<void>();
   const decoding = decodings.run({}, 1, () => promise);
   const now = performance.now.bind(performance);
-  const clock = spyOn(performance, "now").mockImplementation(() => now() + STUCK_MS);
-  try {
-    expect(decodings.stuckForMs).toBeGreaterThanOrEqual(STUCK_MS);
-    resolve();
-    await decoding;
-    expect(decodings.stuckForMs).toBe(0);
-  } finally {
-    clock.mockRestore();
-  }
+  using _clock = spyOn(performance, "now").mockImplementation(() => now() + STUCK_MS);
+  expect(decodings.stuckForMs).toBeGreaterThanOrEqual(STUCK_MS);
+  resolve();
+  await decoding;
+  expect(decodings.stuckForMs).toBe(0);
 });

@@ -1,10 +1,13 @@
-/** Engines and inputs for tests of the item flow: fetch, preprocess, engine, postprocess. */
-import { defineModel } from "../../src/author/define.ts";
+/** Item flows (fetch, preprocess, engine, postprocess) with engines that the test controls. */
+import { defineModel, type Model, opened } from "../../src/author/define.ts";
 import { float32, tensor } from "../../src/author/tensor.ts";
 import { z } from "../../src/index.ts";
+import { AddressGuard } from "../../src/machine/network/address-guard.ts";
+import { Fetcher } from "../../src/pipeline/fetcher.ts";
 import { ReadyInputs } from "../../src/pipeline/inputs/input-list.ts";
-import type { FlowEngine } from "../../src/pipeline/item-flow.ts";
+import { type FlowEngine, ItemFlow, type ItemFlowLimits } from "../../src/pipeline/item-flow.ts";
 import type { ListItem } from "../../src/pipeline/item-list.ts";
+import { ItemPipeline } from "../../src/pipeline/item-pipeline.ts";
 
 /** An engine that accepts every item at once, and takes no time for a batch. */
 export class InstantEngine implements FlowEngine {
@@ -40,17 +43,28 @@ export class HeldEngine extends InstantEngine {
   }
 }
 
-export const anyModel = defineModel({
+/** The declaration of a model whose inputs and outputs are single numbers. A test changes some of its fields. */
+export const numbers = {
   name: "any",
   input: z.object({ x: z.number() }),
   output: z.object({ y: z.number() }),
   tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
   weights: "none.pt",
-  preprocess: ({ x }) => ({ x: tensor(Float32Array.of(x), []) }),
+  preprocess: ({ x }: { x: number }) => ({ x: tensor(Float32Array.of(x), []) }),
   postprocess: () => ({ y: 1 }),
-});
+};
+export const anyModel = defineModel(numbers);
 
-export const numbers = { input: z.object({ x: z.number() }), output: z.object({ y: z.number() }), weights: "none.pt" };
-export const tensors = { inputs: { x: float32() }, outputs: { y: float32() } };
-export const preprocess = ({ x }: { x: number }) => ({ x: tensor(Float32Array.of(x), []) });
+/** A flow of a model with this engine, and its pipeline. It may fetch files of private addresses. */
+export function flowOf(
+  model: Model,
+  engine: FlowEngine = new InstantEngine(),
+  limits?: ItemFlowLimits,
+): ItemFlow & Disposable & { readonly pipeline: ItemPipeline } {
+  const fetcher = new Fetcher({ guard: new AddressGuard({ allowPrivate: true }) });
+  const pipeline = new ItemPipeline(opened(model), fetcher);
+  const flow = new ItemFlow(engine, pipeline, limits);
+  return Object.assign(flow, { pipeline, [Symbol.dispose]: () => fetcher[Symbol.dispose]() });
+}
+
 export const inputs = (count: number) => new ReadyInputs(Array.from({ length: count }, (_, x) => ({ x })));

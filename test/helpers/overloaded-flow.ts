@@ -1,33 +1,16 @@
 /** Simulates a server whose clients give up after a while, or send inputs that fail. */
 import { spyOn } from "bun:test";
-import { defineModel, opened } from "../../src/author/define.ts";
-import { float32, type Tensor, tensor } from "../../src/author/tensor.ts";
+import { type Tensor, tensor } from "../../src/author/tensor.ts";
 import { openLocalEngine } from "../../src/engine/remote/local-engine.ts";
 import type { Runner } from "../../src/engine/runner.ts";
-import { z } from "../../src/index.ts";
-import { AddressGuard } from "../../src/machine/network/address-guard.ts";
 import type { Sender } from "../../src/pipeline/client.ts";
-import { Fetcher } from "../../src/pipeline/fetcher.ts";
 import { ReadyInputs } from "../../src/pipeline/inputs/input-list.ts";
-import { ItemFlow } from "../../src/pipeline/item-flow.ts";
 import { ItemList, type ListItem } from "../../src/pipeline/item-list.ts";
-import { ItemPipeline } from "../../src/pipeline/item-pipeline.ts";
 import { Admission } from "../../src/predictions/admission.ts";
+import { anyModel, flowOf } from "./held-engine.ts";
 import { seeded } from "./loads.ts";
 import { info } from "./remote.ts";
 import { SimulatedClock } from "./simulation.ts";
-
-const tensors = { inputs: { x: float32() }, outputs: { y: float32() } };
-
-const model = defineModel({
-  name: "any",
-  input: z.object({ x: z.number() }),
-  output: z.object({ y: z.number() }),
-  tensors,
-  weights: "none.pt",
-  preprocess: ({ x }) => ({ x: tensor(Float32Array.of(x), []) }),
-  postprocess: () => ({ y: 1 }),
-});
 
 export interface Overload {
   readonly maxBatchSize: number;
@@ -121,18 +104,17 @@ function simulatedFlow({
   const owned = new AsyncDisposableStack();
   const clock = new SimulatedClock();
   owned.use(spyOn(performance, "now").mockImplementation(() => clock.now()));
-  const fetcher = owned.use(new Fetcher({ guard: new AddressGuard() }));
   const runners = Array.from({ length: instances }, () => deviceOf(clock, batchMs));
   const { engine, close } = openLocalEngine<ListItem>({
     info,
-    ...tensors,
+    ...anyModel.tensors,
     runners,
     maxBatchSize,
     maxQueueDelayMs: 0,
     clock,
   });
   owned.defer(close);
-  const flow = new ItemFlow(engine, new ItemPipeline(opened(model), fetcher));
+  const flow = owned.use(flowOf(anyModel, engine));
   return { clock, flow, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
