@@ -26,7 +26,7 @@ const rooms: Readonly<Record<string, Room>> = {
   base: {
     imports: "",
     doors: "*",
-    maxLines: 2870,
+    maxLines: 2950,
   },
   author: {
     imports: "base",

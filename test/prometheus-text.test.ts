@@ -1,6 +1,6 @@
 /** The metrics of several processes are joined into one text for Prometheus. */
 import { expect, test } from "bun:test";
-import type { Family } from "../src/http/metrics.ts";
+import type { Family } from "../src/base/metric-family.ts";
 import { prometheusText } from "../src/server/metrics/prometheus-text.ts";
 
 function gauge(aggregator: Family["aggregator"], values: Family["values"], help = "Help"): Family {

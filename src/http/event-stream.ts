@@ -1,12 +1,13 @@
 /** Sends a prediction as server-sent events. Each event is made when the client reads it, so a slow client causes no queue of events. */
 
 import { LargeText, textsOf } from "../base/large-text.ts";
+import { pulledStream } from "../base/pulled-stream.ts";
 import type { Charge } from "../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import type { EventLog, LoggedEvent } from "../predictions/event-log.ts";
 import { type EndedRecord, hasEnded, type PredictionRecord, statusOf } from "../predictions/record.ts";
 import type { Watched } from "../predictions/watched.ts";
-import { pulledStream, turnToSend } from "./large-answers.ts";
+import { turnToSend } from "./large-answers.ts";
 import { type Family, LARGE_ANSWER_LENGTH, largeRecord, recordJson } from "./record-json.ts";
 import type { RequestContext } from "./request.ts";
 

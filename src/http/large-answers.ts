@@ -1,6 +1,7 @@
 /** Sends large JSON texts and files in pieces, one piece per turn of the event loop, so that other requests run between pieces. */
 
 import type { LargeText } from "../base/large-text.ts";
+import { pulledStream } from "../base/pulled-stream.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 
 let lastTurn: Promise<unknown> = Promise.resolve();
@@ -9,31 +10,6 @@ let lastTurn: Promise<unknown> = Promise.resolve();
 export function turnToSend(): Promise<unknown> {
   lastTurn = lastTurn.then(() => new Promise((resolve) => setImmediate(resolve)));
   return lastTurn;
-}
-
-/**
- * A stream of the pieces of a generator. Each read of the client asks for one piece.
- * @param onLeave called when the client disconnects before the last piece, also before the first one
- */
-export function pulledStream(
-  pieces: AsyncGenerator<string | Uint8Array, undefined>,
-  onLeave: () => void = () => {},
-): ReadableStream<Uint8Array> {
-  const encoder = new TextEncoder();
-  return new ReadableStream(
-    {
-      async pull(controller) {
-        const { value, done } = await pieces.next();
-        if (done) controller.close();
-        else controller.enqueue(typeof value === "string" ? encoder.encode(value) : value);
-      },
-      async cancel() {
-        onLeave();
-        await pieces.return(undefined);
-      },
-    },
-    { highWaterMark: 0 },
-  );
 }
 
 /**

@@ -1,21 +1,6 @@
 /** The metrics that the routes count and show. */
-import { z } from "zod";
 import type { Refusal, Route } from "../base/labels.ts";
-
-export type Labels = Readonly<Record<string, string>>;
-
-/** A metric with its series. Fronts send their gauges to each other in this form, as JSON. */
-export const familySchema = z.object({
-  name: z.string(),
-  help: z.string(),
-  type: z.enum(["counter", "gauge", "histogram"]),
-  /** How equal series of several fronts are merged. */
-  aggregator: z.enum(["sum", "max", "first"]),
-  values: z
-    .array(z.object({ labels: z.record(z.string(), z.string()), value: z.number(), metricName: z.string().optional() }))
-    .readonly(),
-});
-export type Family = z.infer<typeof familySchema>;
+import type { Family } from "../base/metric-family.ts";
 
 /** Counts the answers of a model or of the server. */
 export interface RequestMetrics {

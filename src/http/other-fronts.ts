@@ -2,10 +2,10 @@
 import { rmSync } from "node:fs";
 import { z } from "zod";
 import { codeOf, SconceError } from "../base/errors.ts";
+import { type Family, familySchema } from "../base/metric-family.ts";
 import type { Fetch } from "../machine/network/listener.ts";
 import { frontOf } from "../predictions/ids.ts";
 import { predictionStatuses } from "../predictions/record.ts";
-import { type Family, familySchema } from "./metrics.ts";
 import { type RequestContext, urlOf } from "./request.ts";
 
 export interface OtherFrontsOptions {

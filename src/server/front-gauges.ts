@@ -1,7 +1,7 @@
 /** The gauges of a model in one front, as metrics for GET /metrics. */
 import { version } from "../../package.json";
 import { type Unready, unreadyReasons } from "../base/labels.ts";
-import type { Family, Labels } from "../http/metrics.ts";
+import type { Family, Labels } from "../base/metric-family.ts";
 import { generatedTag } from "../package/store/reference.ts";
 import type { SharedStore } from "../predictions/store.ts";
 import type { FrontShared } from "./front-shared.ts";

@@ -14,7 +14,7 @@ export class ApiKeys implements Disposable {
   readonly #timer: ReturnType<typeof setInterval>;
   #stamp: string | undefined;
   /** The keys by the hash of their secrets. The time to find a hash tells nothing about a secret. */
-  #byHash: ReadonlyMap<string, ApiKey> = new Map();
+  #byHash: ReadonlyMap<string, ApiKey | undefined> = new Map();
 
   /** Reads the key file, also after later changes. @throws SconceError `usage` for an unreadable or faulty file */
   constructor(path: string) {
@@ -42,19 +42,12 @@ export class ApiKeys implements Disposable {
   #load(): void {
     const path = this.#path;
     const entries = parseKeys(contentOf(path), path);
-    const byName = new Map(entries.map((entry) => [entry.name, entry]));
-    const byHash = new Map<string, ApiKey>();
-    const suffixes = new Set<string>();
     // Entries with equal names share one ApiKey, so a client can have an old and a new secret. The last entry's fields
     // apply.
-    for (const [name, entry] of byName) {
-      const key = new ApiKey(entry);
-      for (const each of entries) if (each.name === name) byHash.set(each.hash, key);
-      suffixes.add(key.idSuffix);
-    }
-    if (suffixes.size < byName.size)
+    const keys = new Map(entries.map((entry) => [entry.name, new ApiKey(entry)]));
+    if (new Set([...keys.values()].map(({ idSuffix }) => idSuffix)).size < keys.size)
       throw new SconceError("usage", `${path} has two names with equal ends of ids: change one of them`);
-    this.#byHash = byHash;
+    this.#byHash = new Map(entries.map(({ hash, name }) => [hash, keys.get(name)]));
     if (entries.length === 0) log.warn(`${path} has no API key: all requests are refused`);
   }
 

@@ -14,7 +14,7 @@ import {
   statuses,
   webhookResults,
 } from "../../base/labels.ts";
-import type { Family, Labels } from "../../http/metrics.ts";
+import type { Family, Labels } from "../../base/metric-family.ts";
 
 interface Declared {
   readonly name: string;

@@ -20,8 +20,9 @@ import {
   type WebhookResult,
   webhookResults,
 } from "../../base/labels.ts";
+import type { Family } from "../../base/metric-family.ts";
 import type { BatchObserver, BatchRun } from "../../engine/engine.ts";
-import type { Family, RequestMetrics } from "../../http/metrics.ts";
+import type { RequestMetrics } from "../../http/metrics.ts";
 import type { ReadyInFronts } from "../../pipeline/flow-credits.ts";
 import type { EndedPrediction, PredictionMetrics } from "../../predictions/metrics.ts";
 import { add, familiesOf, observe, places, SECONDS_STRIDE, seconds, sizes, slots } from "./counts.ts";

@@ -1,7 +1,7 @@
 /** CPU time, memory and open files of the server's processes, read from /proc. */
 import { readdirSync, readFileSync } from "node:fs";
+import type { Family } from "../../base/metric-family.ts";
 import { statFields } from "../../base/system-file.ts";
-import type { Family } from "../../http/metrics.ts";
 
 /** Clock ticks in `/proc/PID/stat` per second: 100 on every architecture. */
 const TICKS_PER_SECOND = 100;

@@ -1,5 +1,5 @@
 /** Writes metrics as Prometheus text: https://prometheus.io/docs/instrumenting/exposition_formats/ */
-import type { Family, Labels } from "../../http/metrics.ts";
+import type { Family, Labels } from "../../base/metric-family.ts";
 
 /** Formats metrics as text. @param families metrics of one or more processes; equal series are aggregated */
 export function prometheusText(families: readonly Family[]): string {

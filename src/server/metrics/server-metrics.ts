@@ -1,5 +1,6 @@
 /** The metrics of a server. Metrics of a model get the label `model`. */
-import type { Family, MetricsText } from "../../http/metrics.ts";
+import type { Family } from "../../base/metric-family.ts";
+import type { MetricsText } from "../../http/metrics.ts";
 import type { Metrics } from "./metrics.ts";
 import { processFamilies } from "./processes.ts";
 import { prometheusText } from "./prometheus-text.ts";
