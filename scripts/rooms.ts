@@ -103,8 +103,9 @@ const rooms: Readonly<Record<string, Room>> = {
   predictions: {
     imports: "base author machine package engine pipeline predictions/sqlite predictions/webhooks",
     doors: `
-      admission event-log ids live-predictions metrics once open-store predictions record
-      redis/redis-store request running-build sqlite/server-database store watched webhooks/webhook webhooks/webhooks`,
+      admission event-log ids live-predictions memory-store metrics once predictions record
+      redis/redis-store request running-build sqlite/server-database sqlite/sqlite-store store
+      watched webhooks/webhook webhooks/webhooks`,
     maxLines: 6740,
   },
   "predictions/sqlite": {

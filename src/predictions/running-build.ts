@@ -1,5 +1,5 @@
 /** A build of a model that runs predictions in this process. */
-
+import { until } from "../base/until.ts";
 import type { RemoteEngine } from "../engine/remote/remote-engine.ts";
 import type { ModelVersion } from "../package/model-version.ts";
 import type { Bodies } from "../pipeline/inputs/body.ts";
@@ -25,7 +25,6 @@ export interface BuildParts {
 export class RunningBuild {
   readonly parts: BuildParts;
   #running = 0;
-  #onIdle: (() => void) | undefined;
 
   constructor(parts: BuildParts) {
     this.parts = parts;
@@ -39,14 +38,10 @@ export class RunningBuild {
   /** Subtracts a prediction that has ended, or that was refused. */
   ended(): void {
     this.#running -= 1;
-    if (this.#running === 0) this.#onIdle?.();
   }
 
   /** Resolves when the build runs no prediction. */
   idle(): Promise<void> {
-    if (this.#running === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      this.#onIdle = resolve;
-    });
+    return until(() => this.#running === 0, Infinity);
   }
 }

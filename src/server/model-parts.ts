@@ -7,9 +7,10 @@ import { familyOf, recordJson } from "../http/record-json.ts";
 import { fieldsOf } from "../http/request.ts";
 import { ownerOf } from "../predictions/ids.ts";
 import type { Logged } from "../predictions/live-predictions.ts";
-import { openStore } from "../predictions/open-store.ts";
+import { MemoryStore } from "../predictions/memory-store.ts";
 import { Predictions } from "../predictions/predictions.ts";
 import type { PredictionRecord } from "../predictions/record.ts";
+import { SqliteStore } from "../predictions/sqlite/sqlite-store.ts";
 import type { Store } from "../predictions/store.ts";
 import { openWebhooks, type Webhooks } from "../predictions/webhooks/webhooks.ts";
 import type { FrontShared } from "./front-shared.ts";
@@ -89,7 +90,12 @@ async function storeOf(
 ): Promise<Store> {
   const { queue: url, queueName: name = version.reference } = config;
   if (record.storeFault !== undefined) throw new SconceError("predictions_unusable", record.storeFault);
-  if (url === undefined) return openStore(record.store, config, { memory, server });
+  if (url === undefined) {
+    const { store: path } = record;
+    const retention = { maxAgeMs: config.retainAge * 1000, maxBytes: config.retainBytes };
+    if (path === undefined) return new MemoryStore(retention, { memory });
+    return SqliteStore.open({ path, retention, sync: config.storeSync, memory, server });
+  }
   // Loading the Redis client takes a tenth of a server's start, so only servers with --queue load it.
   const { RedisStore } = await import("../predictions/redis/redis-store.ts");
   return new RedisStore({ config, url, name, repository: version.repository, memory, metrics });

@@ -10,7 +10,6 @@ import { isLoopback } from "../machine/network/host-name.ts";
 import { freePort } from "../machine/network/listener.ts";
 import { makeRunFolder } from "../machine/processes/run-folder.ts";
 import type { ModelSource } from "../package/model-source.ts";
-import { storePath } from "../predictions/open-store.ts";
 import type { ServeConfig } from "./config.ts";
 import { EngineLoads } from "./engine-loads.ts";
 import { type FrontRequest, Fronts } from "./fronts.ts";
@@ -19,7 +18,7 @@ import { ModelTable, type ServedOptions } from "./model-table.ts";
 import { type Place, PortLock } from "./port-lock.ts";
 import { type ReloadLog, Reloads } from "./reloads.ts";
 import { MAX_QUEUED_VALUE_BYTES } from "./serve-limits.ts";
-import { ServerStores } from "./server-stores.ts";
+import { ServerStores, storePath } from "./server-stores.ts";
 
 export interface Server {
   /** URL of the server on this machine. */

@@ -3,7 +3,6 @@ import { until } from "../../base/until.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { newId } from "../ids.ts";
 import type { PredictionMetrics } from "../metrics.ts";
-import type { QueueOptions } from "../options.ts";
 import { type EndedRecord, hasEnded, type Kind, type PredictionRecord, recordOf } from "../record.ts";
 import { type PredictionRequest, storedBody } from "../request.ts";
 import type { Accepted, Claimed, Claimer, Full, SharedStore, Store, StoreOutage } from "../store.ts";
@@ -14,6 +13,18 @@ import { QueueState } from "./queue-state.ts";
 import { QueuedWebhooks } from "./queued-webhooks.ts";
 import { parseRedisAddress } from "./redis-address.ts";
 import { retry } from "./redis-link.ts";
+
+/** The options of `serve` that the queue reads. */
+interface QueueOptions {
+  /** Seconds that a finished prediction stays readable. */
+  readonly retainAge: number;
+  readonly queueLease: number;
+  /** Seconds that a prediction may take. */
+  readonly timeout: number;
+  readonly maxQueuedItems: number;
+  readonly maxQueuedBytes: number;
+  readonly webhookSecret: readonly string[];
+}
 
 export interface RedisStoreOptions {
   readonly config: QueueOptions;
