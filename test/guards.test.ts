@@ -171,5 +171,5 @@ test("an item that breaks a guard fails before it is queued, and the other items
   batcher.submit(item(7));
   await promise;
   expect(sizes).toEqual([2]);
-  await batcher.close();
+  await session.dispose();
 });

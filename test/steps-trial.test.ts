@@ -78,15 +78,6 @@ describe("the trial of a batch", () => {
       "run_failed: the example did not end in 10000 steps; return { outputs } in the last step, or declare a shorter example",
     );
   });
-
-  test("ends after ten minutes", async () => {
-    let nowMs = 0;
-    const now = () => (nowMs += 60_000);
-    const runner = new StepRunner({ sessions: {}, steps: endless, inputs, outputs, parts: outputs, now });
-    expect(await failure(runner.run([[number(0), number(0)]]))).toStartWith(
-      "run_failed: the example did not end in 600 s (10 steps)",
-    );
-  });
 });
 
 describe("a step fails, and names the fix, when it returns", () => {

@@ -19,7 +19,7 @@ interface GaugedModel {
 
 export function gaugesOf(front: GaugedModel, opened: OpenModel): Gauges {
   const { name, shared } = front;
-  const pid = opened.build.engine?.pid;
+  const pid = opened.build.engine?.info?.pid;
   return {
     families: familiesOf(front, opened),
     processes: { ...shared.processes(), ...(pid === undefined ? {} : { [`engine of ${name}`]: pid }) },

@@ -128,7 +128,7 @@ export async function overRunners(predict: Steps, listener: Partial<BatchListene
       ...listener,
     },
   );
-  open.push(engine);
+  open.push({ close: async () => void (await Promise.all(runners.map((runner) => runner.dispose()))) });
   const submit = (from: number, { isAlone = false, lane = {} } = {}) =>
     engine.submit({
       lane,

@@ -105,10 +105,6 @@ export class Batcher<T extends BatchItem> implements Batching<T> {
     }
   }
 
-  async close(): Promise<void> {
-    await Promise.all(this.#options.runners.map((runner) => runner.dispose()));
-  }
-
   /** Whether no batch can start now. */
   get #isSaturated(): boolean {
     const now = this.#clock.now();

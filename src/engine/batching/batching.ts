@@ -74,8 +74,6 @@ export interface Batching<T extends BatchItem> {
   removeUnneeded(): T[];
   /** Starts what may start now. Call this once all results are sent, if `isHeard` was false. */
   pump(): void;
-  /** Closes the runners. Unfinished items fail with `session_closed`. */
-  close(): Promise<void>;
 }
 
 export function runError(cause: unknown): SconceError {

@@ -40,7 +40,6 @@ interface Slot<T> {
  * - An item that may have crashed an engine process has all runners to itself.
  */
 export class StepBatcher<T extends BatchItem> implements Batching<T> {
-  readonly #options: BatchingOptions;
   readonly #listener: BatchListener<T>;
   readonly #clock: Clock;
   readonly #slots: readonly Slot<T>[];
@@ -50,7 +49,6 @@ export class StepBatcher<T extends BatchItem> implements Batching<T> {
 
   constructor(options: BatchingOptions, listener: BatchListener<T>, steppers: readonly Stepper[]) {
     const { maxBatchSize, clock = systemClock } = options;
-    this.#options = options;
     this.#listener = listener;
     this.#clock = clock;
     this.#sizes = new FittingSizes(maxBatchSize);
@@ -87,10 +85,6 @@ export class StepBatcher<T extends BatchItem> implements Batching<T> {
       const items = this.#joiners(slot, Math.ceil(this.#queue.length / (idle.length - i)));
       if (items.length > 0) void this.#run(slot, items);
     }
-  }
-
-  async close(): Promise<void> {
-    await Promise.all(this.#options.runners.map((runner) => runner.dispose()));
   }
 
   #pumpSoon(): void {

@@ -116,9 +116,10 @@ export class EngineServer {
     return this.#batching.runningForMs;
   }
 
+  /** Closes the runners. Unfinished items fail with `session_closed`. */
   async close(): Promise<void> {
     this.#listener?.stop(true);
-    await this.#batching.close();
+    await Promise.all(this.#options.runners.map((runner) => runner.dispose()));
   }
 
   /** Adds a front, and tells it the properties of the engine. @returns the end that receives the front's frames */

@@ -91,6 +91,7 @@ export class RemoteEngine<T extends Item> {
     this.#partFrames = new RowsFrames(parts, frameKinds.part);
   }
 
+  /** Properties of the newest engine process; undefined before the first one. */
   get info(): EngineInfo | undefined {
     return this.#info;
   }
@@ -102,11 +103,6 @@ export class RemoteEngine<T extends Item> {
 
   get instances(): number {
     return this.#info?.instances ?? 1;
-  }
-
-  /** Process id of the newest engine process; undefined before the first one. */
-  get pid(): number | undefined {
-    return this.#info?.pid;
   }
 
   /** Whether items can run now; false without an engine process, and while it starts. */
