@@ -40,7 +40,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports: "base .",
     doors: `
       control-groups files/archive files/durable files/file-stamp files/location files/lock files/made-once
-      files/temporary-folder libtorch/cache-folder libtorch/external-libtorch libtorch/find-addon libtorch/glibc
+      files/temporary-folder libtorch/cache-folder libtorch/device-loss libtorch/external-libtorch libtorch/find-addon libtorch/glibc
       libtorch/cpu-libtorch libtorch/library-cache libtorch/libtorch-build libtorch/linked-libraries
       libtorch/libtorch-env libtorch/native-location libtorch/pack network/address-guard network/bounded-body
       network/guarded-requests network/host-name network/listener network/name-resolver network/redirects processes/child

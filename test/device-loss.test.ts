@@ -5,9 +5,9 @@
 import { expect, test } from "bun:test";
 import { tensor } from "../src/author/tensor.ts";
 import { SconceError } from "../src/base/errors.ts";
-import { losesDevice } from "../src/engine/device-loss.ts";
 import type { Item } from "../src/engine/engine.ts";
 import { openLocalEngine } from "../src/engine/remote/local-engine.ts";
+import { losesDevice } from "../src/machine/libtorch/device-loss.ts";
 import { clientOf } from "./helpers/cli.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";

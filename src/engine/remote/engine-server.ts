@@ -9,11 +9,11 @@ import { systemClock } from "../../base/clock.ts";
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import { codedError, messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
+import { losesDevice } from "../../machine/libtorch/device-loss.ts";
 import { exitProcess } from "../../machine/processes/exit.ts";
 import { openShared } from "../../machine/processes/shared-memory.ts";
 import { openBatching } from "../batching/batcher.ts";
 import type { BatchItem, Batching, BatchingOptions } from "../batching/batching.ts";
-import { losesDevice } from "../device-loss.ts";
 import type { BatchRun } from "../engine.ts";
 import { separateKey } from "../item-check.ts";
 import {

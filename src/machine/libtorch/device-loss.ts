@@ -1,5 +1,4 @@
-/** Errors of the model after which its GPU refuses all further work of the process. */
-import type { SconceError } from "../base/errors.ts";
+/** Errors after which a GPU refuses all further work of the process. */
 
 /**
  * The CUDA runtime's texts of the errors after which "the process must be terminated and relaunched".
@@ -24,6 +23,6 @@ const texts = [
 const pattern = new RegExp(`^(?:\\w+ failed: )?CUDA error: (?:${texts.join("|")})`);
 
 /** Whether the GPU refuses all further work of this process after the error. */
-export function losesDevice({ message }: SconceError): boolean {
+export function losesDevice({ message }: Error): boolean {
   return pattern.test(message);
 }
