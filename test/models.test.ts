@@ -109,11 +109,12 @@ describe("a server with three models", () => {
     expect((await client.fetch(location.replace("team/ten", "lab"))).status).toBe(404);
   });
 
-  test("has the list in the OpenAPI document at its root", async () => {
+  test("has the list in the OpenAPI document of each model", async () => {
     const pathsOf = async (base: string) =>
       Object.keys(((await jsonAt(client, `${base}/openapi.json`)) as { paths: object }).paths);
     expect(await pathsOf("")).toContain("/models");
-    expect(await pathsOf("/models/lab")).not.toContain("/models");
+    expect(await pathsOf("/models/lab")).toEqual(await pathsOf(""));
+    expect(await jsonAt(client, "/models/lab/models")).toEqual(await jsonAt(client, "/models"));
     const document = new ApiDocument(client, await jsonAt(client, "/openapi.json"));
     const asked = document.requests.filter(({ path }) => path === "/models");
     for (const each of asked) expect([each.path, await document.faultsOf(each)]).toEqual([each.path, []]);

@@ -129,8 +129,11 @@ export function oneLine(text: string, maxShown = 300): string {
 /** The text that clients get for an error of the author's code, except an InputError. */
 export const MODEL_FAILED = "the model failed";
 
-/** Returns a SconceError unchanged. Wraps any other thrown value, which comes from the author's code. */
-export function codedError(error: unknown): SconceError {
+/**
+ * Returns a SconceError unchanged. Wraps any other thrown value, which comes from the author's code.
+ * @param code code of a wrapped error
+ */
+export function codedError(error: unknown, code: ErrorCode = "item_failed"): SconceError {
   if (error instanceof SconceError) return error;
-  return new SconceError("item_failed", messageOf(error), { cause: error, clientMessage: MODEL_FAILED });
+  return new SconceError(code, messageOf(error), { cause: error, clientMessage: MODEL_FAILED });
 }

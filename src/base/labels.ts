@@ -141,7 +141,7 @@ export type Stage = (typeof stages)[number];
 
 /** All HTTP statuses of the server. Any other status is a bug and counts as 500. */
 export const statuses = [
-  200, 202, 204, 302, 308, 400, 401, 403, 404, 405, 406, 408, 409, 413, 415, 422, 429, 500, 503,
+  200, 202, 204, 302, 304, 308, 400, 401, 403, 404, 405, 406, 408, 409, 413, 415, 422, 429, 500, 503,
 ] as const;
 export type Status = (typeof statuses)[number];
 
@@ -155,7 +155,7 @@ export const routes = {
   "/demo/{id}": [200, 204, 400, 403, 404, 408, 413, 415, 422, 429, 503],
   "/demo/{id}/cancel": [200, 403, 404],
   "/examples": [200],
-  "/docs": [200],
+  "/docs": [200, 304],
   "/openapi.json": [200],
   "/mcp": [200, 202, 400, 403, 404, 405, 406, 408, 413, 415, 429, 503],
   "/metrics": [200],

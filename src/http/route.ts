@@ -14,7 +14,7 @@ export interface Route {
    */
   readonly direct?: (context: RequestContext) => Response | Promise<Response>;
   /** Describes the route for the document of a model. The document leaves out a route without a description. */
-  readonly describe?: (facts: Facts) => Operation | undefined;
+  readonly describe?: (facts: Facts) => Operation;
 }
 
 export function addRoutes(app: Hono, routes: readonly Route[]): void {

@@ -1,9 +1,9 @@
 /** Decides which items form a batch, and when the batch starts. */
 import type { Tensor } from "../../author/tensor.ts";
 import { type Clock, systemClock } from "../../base/clock.ts";
-import { hasCode } from "../../base/errors.ts";
+import { codedError, hasCode } from "../../base/errors.ts";
 import type { Runner } from "../runner.ts";
-import { type BatchItem, type Batching, type BatchingOptions, type BatchListener, runError } from "./batching.ts";
+import type { BatchItem, Batching, BatchingOptions, BatchListener } from "./batching.ts";
 import { FittingSizes } from "./fitting-sizes.ts";
 import { ItemQueue, type NextBatch, PaddedBytes } from "./item-queue.ts";
 import { StepBatcher } from "./step-batcher.ts";
@@ -203,7 +203,7 @@ export class Batcher<T extends BatchItem> implements Batching<T> {
       this.#queue.addParts(partsOf(needed));
     }
     this.#pumpAnd(() => {
-      const error = runError(cause);
+      const error = codedError(cause, "run_failed");
       for (const item of batch) if (!needed.includes(item)) this.#listener.failed(item, error);
     }, wasReserved);
   }

@@ -2,7 +2,7 @@
 
 import type { Tensor } from "../../author/tensor.ts";
 import type { Clock } from "../../base/clock.ts";
-import { MODEL_FAILED, messageOf, SconceError } from "../../base/errors.ts";
+import type { SconceError } from "../../base/errors.ts";
 import type { BatchRun } from "../engine.ts";
 import type { CheckedItem } from "../item-check.ts";
 import type { Runner } from "../runner.ts";
@@ -74,9 +74,4 @@ export interface Batching<T extends BatchItem> {
   removeUnneeded(): T[];
   /** Starts what may start now. Call this once all results are sent, if `isHeard` was false. */
   pump(): void;
-}
-
-export function runError(cause: unknown): SconceError {
-  if (cause instanceof SconceError) return cause;
-  return new SconceError("run_failed", messageOf(cause), { cause, clientMessage: MODEL_FAILED });
 }

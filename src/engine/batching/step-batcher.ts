@@ -5,11 +5,11 @@
 
 import type { Tensor } from "../../author/tensor.ts";
 import { type Clock, systemClock } from "../../base/clock.ts";
-import { hasCode, SconceError } from "../../base/errors.ts";
+import { codedError, hasCode, SconceError } from "../../base/errors.ts";
 import { Turn } from "../../base/turn.ts";
 import { sizesOf, stackedRows } from "../rows.ts";
 import type { Stepped, Stepper } from "../runner.ts";
-import { type BatchItem, type Batching, type BatchingOptions, type BatchListener, runError } from "./batching.ts";
+import type { BatchItem, Batching, BatchingOptions, BatchListener } from "./batching.ts";
 import { FittingSizes } from "./fitting-sizes.ts";
 import { ItemQueue } from "./item-queue.ts";
 
@@ -206,7 +206,7 @@ export class StepBatcher<T extends BatchItem> implements Batching<T> {
       } else this.#queue.addAlone([item]);
       return;
     }
-    this.#listener.failed(item, runError(cause));
+    this.#listener.failed(item, codedError(cause, "run_failed"));
   }
 
   #removeCanceled(slot: Slot<T>): void {

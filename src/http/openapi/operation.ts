@@ -11,8 +11,6 @@ export interface Facts {
   readonly hasKeys: boolean;
   /** Whether the server has --webhook-secret, without which it sends no webhooks. */
   readonly hasWebhooks: boolean;
-  /** Whether the document is of the server, and not of a model below `/models`. */
-  readonly isOfServer: boolean;
 }
 
 export interface Answer {

@@ -1,7 +1,7 @@
 /** Defines the schemas of request and response bodies, which are the named components of the OpenAPI document. */
 import { z } from "@hono/zod-openapi";
-import { isObject } from "../../base/json.ts";
 import { type JsonSchema, SchemaNode } from "../../base/schemas/json-schema.ts";
+import { namedSchemas } from "../../base/schemas/named-schemas.ts";
 import { problemCodes, problemType } from "../problem.ts";
 import type { ServedModel } from "../served-model.ts";
 
@@ -34,7 +34,7 @@ export type ModelSchemas = ReturnType<typeof modelSchemas>;
 export function modelSchemas(model: Pick<ServedModel, "inputSchema" | "outputSchema" | "demoOutputSchema">) {
   const definitions = new Map<string, JsonSchema>();
   const own = (name: string, schema: JsonSchema) => {
-    for (const [component, definition] of componentsOf(name, schema)) definitions.set(component, definition);
+    for (const [each, component] of namedSchemas(name, schema, referenceTo)) definitions.set(each, component);
     // A plain `$ref`: with a registered name, zod-openapi adds properties beside the `$ref` at its second use.
     return z.unknown().openapi({ ...referenceTo(name) });
   };
@@ -129,27 +129,6 @@ export function formSchema(input: JsonSchema, example: unknown): JsonSchema {
 function partSchema({ schema, items, file }: SchemaNode): JsonSchema {
   if (schema.type === "array") return { ...schema, items: partSchema(items) };
   return schema.type === "string" && file !== undefined ? { ...schema, format: "binary" } : schema;
-}
-
-/**
- * Converts a JSON Schema to components: `#` becomes the component `name`, and the schema `#/$defs/node` the component `Input_node`, because
- * in an OpenAPI document `#` means the whole document. In tuples, `maxItems` replaces `items: false`, which some client generators do not support.
- *
- * @param schema a complete JSON Schema, whose references lead to `#` or into `$defs`
- * @returns the components by name
- */
-function componentsOf(name: string, schema: JsonSchema): ReadonlyMap<string, JsonSchema> {
-  const nameOf = (key: string) => `${name}_${key.replace(/^_+/, "").replace(/[^A-Za-z0-9._-]/g, "_")}`;
-  const targetOf = (reference: string) =>
-    reference === "#" ? name : nameOf(reference.slice("#/$defs/".length).replaceAll("~1", "/").replaceAll("~0", "~"));
-  const { $defs = {}, ...body } = JSON.parse(JSON.stringify(schema), (key, value) => {
-    if (key === "$ref" && typeof value === "string") return referenceTo(targetOf(value)).$ref;
-    if (!isObject(value) || value.items !== false || !Array.isArray(value.prefixItems)) return value;
-    const { items: _, ...tuple } = value;
-    return { ...tuple, maxItems: value.prefixItems.length };
-  });
-  const definitions = Object.entries<JsonSchema>($defs).map(([key, definition]) => [nameOf(key), definition] as const);
-  return new Map([[name, body], ...definitions]);
 }
 
 export function referenceTo(component: string): JsonSchema {

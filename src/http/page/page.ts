@@ -5,18 +5,14 @@ import { html } from "hono/html";
 import { parseAccept } from "hono/utils/accept";
 import pageStyle from "#page/page.css" with { type: "file" };
 import pageScript from "#page/page.js" with { type: "file" };
-import { ImmutableAssets } from "../assets.ts";
+import { addAssets } from "../assets.ts";
 import { modelOf, urlOf } from "../request.ts";
 import type { Route } from "../route.ts";
 
-const assets = new ImmutableAssets({
-  page: "/demo",
-  label: "page",
-  files: {
-    "page.js": { path: pageScript, type: "text/javascript; charset=utf-8" },
-    "page.css": { path: pageStyle, type: "text/css; charset=utf-8" },
-  },
-});
+const assets = {
+  "page.js": { path: pageScript, type: "text/javascript; charset=utf-8" },
+  "page.css": { path: pageStyle, type: "text/css; charset=utf-8" },
+};
 
 /** Images and media may come from any host, because inputs and outputs may be URLs. Scripts and styles come from this server only. */
 const files = "'self' data: blob: http: https:";
@@ -39,7 +35,7 @@ export function addPage(app: Pick<Hono, "get">): void {
     c.header("Vary", "Accept");
     return prefersHtml(c.req.raw.headers) ? Promise.resolve(c.redirect(demoBelow(c))) : next();
   });
-  assets.addRoute(app);
+  addAssets(app, "/demo", "/demo/assets", assets);
 }
 
 /**
@@ -50,11 +46,10 @@ export function pageRoute(hasKeys: boolean): Route {
   return {
     method: "get",
     path: "/demo",
-    answer: async (c) => {
+    answer: (c) => {
       const model = modelOf(c);
       // Redirects /demo/ to /demo, because the page's URLs are relative to /demo.
       if (/\/(?:\?|$)/.test(c.req.raw.url)) return c.body(null, 308, { Location: "../demo" });
-      const folder = `demo/assets/${await assets.folder()}`;
       const { name, description } = hasKeys ? { name: "sconce", description: "" } : model;
       const page = html`<!doctype html>
 <html lang="en">
@@ -65,8 +60,8 @@ export function pageRoute(hasKeys: boolean): Route {
 <meta name="description" content="${description}">
 <title>${name}</title>
 <link rel="icon" href="favicon.ico">
-<link rel="stylesheet" href="${folder}/page.css">
-<script type="module" src="${folder}/page.js"></script>
+<link rel="stylesheet" href="demo/assets/page.css">
+<script type="module" src="demo/assets/page.js"></script>
 </head>
 <body><noscript>This page needs JavaScript; <a href="docs">the documentation of the API</a> says how programs call ${name}.</noscript></body>
 </html>

@@ -3,21 +3,17 @@ import { swaggerUI } from "@hono/swagger-ui";
 import type { Hono } from "hono";
 import swaggerStyle from "#swagger-ui/swagger-ui.css" with { type: "file" };
 import swaggerScript from "#swagger-ui/swagger-ui-bundle.js" with { type: "file" };
-import { ImmutableAssets } from "../assets.ts";
+import { addAssets } from "../assets.ts";
 import { documentOf } from "../openapi/document.ts";
 import type { HttpOptions } from "../options.ts";
 import { securityHeaders } from "../page/page.ts";
 import { contextOf, modelOf, perModel } from "../request.ts";
 import type { Route } from "../route.ts";
 
-const assets = new ImmutableAssets({
-  page: "/docs",
-  label: "swagger-ui-dist",
-  files: {
-    "swagger-ui-bundle.js": { path: swaggerScript, type: "text/javascript; charset=utf-8" },
-    "swagger-ui.css": { path: swaggerStyle, type: "text/css; charset=utf-8" },
-  },
-});
+const files = {
+  "swagger-ui-bundle.js": { path: swaggerScript, type: "text/javascript; charset=utf-8" },
+  "swagger-ui.css": { path: swaggerStyle, type: "text/css; charset=utf-8" },
+};
 
 /** The icon of the server: a torch in a wall bracket. */
 const favicon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="#e25822" d="M8 0c3 3 3 4 3 5a3 3 0 0 1-6 0c0-1 1-2 3-5z"/><path fill="#555" d="M5 8h6l-2 8H7z"/></svg>`;
@@ -71,7 +67,6 @@ export function addDocsPage(app: Pick<Hono, "get">, hasKeys: boolean): void {
       title: hasKeys ? "sconce" : `${name} · sconce`,
       url: "openapi.json",
       baseUrl: "docs/assets",
-      version: await assets.digest(),
       displayRequestDuration: true,
       tryItOutEnabled: true,
       deepLinking: true,
@@ -80,7 +75,7 @@ export function addDocsPage(app: Pick<Hono, "get">, hasKeys: boolean): void {
     const page = await (made ?? new Response()).text();
     return c.html(page, 200, securityHeaders(policyOf(page)));
   });
-  assets.addRoute(app);
+  addAssets(app, "/docs", "/docs/assets/swagger-ui-dist", files);
 }
 
 interface DocumentOptions {
@@ -104,8 +99,7 @@ export function addDocument(
     let text = documents.get(modelPath);
     if (text === undefined) {
       const basePath = `${config.basePath}${modelPath}`;
-      const isOfServer = modelPath === "";
-      text = JSON.stringify(documentOf(routes, modelOf(c), { version, basePath, hasKeys, hasWebhooks, isOfServer }));
+      text = JSON.stringify(documentOf(routes, modelOf(c), { version, basePath, hasKeys, hasWebhooks }));
       documents.set(modelPath, text);
     }
     return c.body(text, 200, { "Content-Type": "application/json" });

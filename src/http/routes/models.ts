@@ -51,17 +51,14 @@ export function modelsRoute(names: ServedNames, { basePath }: Pick<HttpOptions, 
     method: "get",
     path: "/models",
     answer: (c) => c.json({ models: names.list.map(listed) }),
-    describe: ({ isOfServer }) =>
-      isOfServer
-        ? {
-            id: "listModels",
-            tag: "Model",
-            summary: "The models of this server",
-            description: "Each model has all routes below its `url`.",
-            answers: { 200: json(modelList, "The models, the first of which answers paths without a name") },
-            fails: [503],
-          }
-        : undefined,
+    describe: () => ({
+      id: "listModels",
+      tag: "Model",
+      summary: "The models of this server",
+      description: "Each model has all routes below its `url`.",
+      answers: { 200: json(modelList, "The models, the first of which answers paths without a name") },
+      fails: [503],
+    }),
   };
 }
 

@@ -18,9 +18,6 @@ const [PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, INTERNAL_ERROR] = [-32700, 
 /** The code of errors after which the same request may succeed later. JSON-RPC leaves the range of this code to servers. */
 const TRY_LATER = -32000;
 
-/** Clients may cache the list of tools for a minute, because the model stays the same while the server runs. */
-const cacheHint = { ttlMs: 60_000, cacheScope: "public" } as const;
-
 export const mcp: Translator = {
   addRoutes,
   hasPath: (path) => path === "/mcp",
@@ -54,8 +51,7 @@ function addRoutes(app: Hono, options: ApiOptions): void {
 
     // The server of the protocol lives for this request, because sconce has no sessions.
     const serverOfRequest = () => {
-      const cacheHints = { "tools/list": cacheHint, "server/discover": cacheHint };
-      const server = new Server({ name: "sconce", title, version }, { capabilities: { tools: {} }, cacheHints });
+      const server = new Server({ name: "sconce", title, version }, { capabilities: { tools: {} } });
       server.setRequestHandler("tools/list", () => ({ tools: [tool.declaration] }));
       server.setRequestHandler("tools/call", async ({ params }) => {
         if (params.name === name) return server.projectCallToolResult(await call(params.arguments), tool.outputSchema);

@@ -77,16 +77,9 @@ function contentOf(output: unknown): (TextContent | ImageContent | AudioContent)
 }
 
 /** The schema of an object with the argument `input`, which has the given schema. */
-function wrapped({ $defs, $schema, ...input }: JsonSchema): JsonSchema {
-  const moved = JSON.parse(JSON.stringify({ $defs, input }), (key, value) =>
+function wrapped({ $defs, ...input }: JsonSchema): JsonSchema {
+  const schema = { properties: { input }, required: ["input"], additionalProperties: false, $defs };
+  return JSON.parse(JSON.stringify(schema), (key, value) =>
     key === "$ref" && value === "#" ? "#/properties/input" : value,
   );
-  return {
-    ...($schema === undefined ? {} : { $schema }),
-    type: "object",
-    properties: { input: moved.input },
-    required: ["input"],
-    additionalProperties: false,
-    ...($defs === undefined ? {} : { $defs: moved.$defs }),
-  };
 }
