@@ -61,27 +61,38 @@ function headOf(record: PredictionRecord, { idName }: Family): string {
 /** The JSON after the members of the outcome. */
 function tailOf(record: PredictionRecord, { kind }: Family): string {
   const { createdAtMs, startedAtMs, finishedAtMs, model } = record;
-  let tail = model === undefined ? "" : `,"model":${model.json}`;
-  if (kind === "demo") tail += `,"logs":${JSON.stringify(record.logs)}`;
-  tail += `,"created_at":"${createdAt(createdAtMs)}"`;
-  if (startedAtMs !== undefined) tail += `,"started_at":"${startedAt(startedAtMs)}"`;
-  if (finishedAtMs !== undefined) tail += `,"finished_at":"${finishedAt(finishedAtMs)}"`;
-  return `${tail}}`;
+  const named = model === undefined ? "" : `,"model":${model.json}`;
+  const logs = kind === "demo" ? `,"logs":${JSON.stringify(record.logs)}` : "";
+  return `${named}${logs},"created_at":"${createdAt(createdAtMs)}"${timesAfter(startedAtMs, finishedAtMs)}}`;
 }
 
-/**
- * Creates a function that formats a time as ISO 8601. The function caches the last time, because the predictions of one batch have the
- * same times.
- */
-function isoFormat(): (ms: number) => string {
-  let [last, text] = [Number.NaN, ""];
-  return (ms) => {
-    if (ms !== last) [last, text] = [ms, new Date(ms).toISOString()];
-    return text;
-  };
+/** The last creation time as ISO 8601. Many predictions are created in the same millisecond. */
+let created = { ms: Number.NaN, text: "" };
+
+function createdAt(ms: number): string {
+  if (ms !== created.ms) created = { ms, text: new Date(ms).toISOString() };
+  return created.text;
 }
 
-const [createdAt, startedAt, finishedAt] = [isoFormat(), isoFormat(), isoFormat()];
+type Ms = number | undefined;
+/** The last members `started_at` and `finished_at`. The predictions of one batch have the same times. */
+let times: { startedAtMs: Ms; finishedAtMs: Ms; text: string } = {
+  startedAtMs: undefined,
+  finishedAtMs: undefined,
+  text: "",
+};
+
+function timesAfter(startedAtMs: Ms, finishedAtMs: Ms): string {
+  if (startedAtMs !== times.startedAtMs || finishedAtMs !== times.finishedAtMs) {
+    const text = timeMember("started_at", startedAtMs) + timeMember("finished_at", finishedAtMs);
+    times = { startedAtMs, finishedAtMs, text };
+  }
+  return times.text;
+}
+
+function timeMember(name: string, ms: Ms): string {
+  return ms === undefined ? "" : `,"${name}":"${new Date(ms).toISOString()}"`;
+}
 
 /** Length in characters from which answers are sent in pieces. Shorter answers fit into the socket's send buffer. */
 export const LARGE_ANSWER_LENGTH = 64 * 1024;
