@@ -3,7 +3,7 @@ import type { Context } from "hono";
 import { LogFields } from "../base/log.ts";
 import type { Peer } from "../machine/network/listener.ts";
 import type { Sender } from "../pipeline/client.ts";
-import { newId } from "../predictions/ids.ts";
+import { randomId } from "../predictions/ids.ts";
 import type { PredictionRecord, Status } from "../predictions/record.ts";
 import type { Client, Origin } from "../predictions/request.ts";
 import type { ApiKey } from "./access/api-key.ts";
@@ -65,7 +65,7 @@ export class RequestContext implements Origin, Client {
     const { headers } = request;
     this.request = request;
     const given = headers.get("x-request-id");
-    this.requestId = given !== null && requestIdPattern.test(given) ? given : newId("");
+    this.requestId = given !== null && requestIdPattern.test(given) ? given : randomId();
     const traceparent = headers.get("traceparent");
     if (traceparent === null) return;
     const [, version, traceId, spanId, flags = "", more] = traceparentPattern.exec(traceparent) ?? [];

@@ -31,20 +31,26 @@ export function frontOf(id: string, fronts: number): number | undefined {
   return id === "" || at < 0 ? undefined : at % fronts;
 }
 
-/**
- * Creates an id of 21 base64url characters.
- * @param owner first character, from `ownerOf`
- */
-export function newId(owner: string): string {
+/** Creates 16 base64url characters, 96 random bits. */
+export function randomId(): string {
   if (used === pool.length) {
     pool = crypto.getRandomValues(new Uint8Array(BYTES * COUNT)).toBase64({ alphabet: "base64url" });
     used = 0;
   }
   used += LENGTH;
-  const now = Math.floor(Date.now() / 1000) % SECONDS;
+  return pool.slice(used - LENGTH, used);
+}
+
+/**
+ * Creates the id of a prediction: 21 base64url characters.
+ * @param owner first character, from `ownerOf`
+ * @param nowMs the present time of `Date.now()`
+ */
+export function newId(owner: string, nowMs = Date.now()): string {
+  const now = Math.floor(nowMs / 1000) % SECONDS;
   if (now !== second) {
     second = now;
     secondText = Uint8Array.of(now >> 16, now >> 8, now).toBase64({ alphabet: "base64url" });
   }
-  return owner + secondText + pool.slice(used - LENGTH, used);
+  return owner + secondText + randomId();
 }

@@ -295,16 +295,16 @@ export class Predictions {
     const { kind, bytes, charge, timeoutMs = Infinity, client, origin, once, webhook, watcher } = request;
     const { limits, metrics, owner } = this.#options;
     const { flow, version } = build.parts;
-    const nowMs = performance.now();
+    const [nowMs, createdAtMs] = [performance.now(), Date.now()];
     metrics.took("decode", nowMs - beganMs);
     const count = inputs.length;
     this.admit(request, count);
     const live = this.live.begin(
       {
-        id: once?.id ?? newId(owner) + client.idSuffix,
+        id: once?.id ?? newId(owner, createdAtMs) + client.idSuffix,
         kind,
         count,
-        createdAtMs: Date.now(),
+        createdAtMs,
         timeoutMs: Math.min(timeoutMs, limits.timeoutMs),
         body,
         origin,
