@@ -47,7 +47,7 @@ describe("X-Request-Id", () => {
         return response.headers.get("x-request-id") ?? "";
       }),
     );
-    expect(made.filter((id) => !/^[\w-]{20}$/.test(id))).toEqual([]);
+    expect(made.filter((id) => !/^[\w-]{16}$/.test(id))).toEqual([]);
     expect(new Set(made).size).toBe(3);
   });
 });
