@@ -84,16 +84,14 @@ test("new webhooks are refused while undelivered ones use all memory for webhook
   const answer = Promise.withResolvers<Response>();
   await using to = receiver(() => answer.promise);
   const memory = new MemoryAccount({ maxBytes: 100_000 });
-  using sending = sendingTo({ memory });
   const webhook = { url: to.url() };
   const live = livePrediction();
   live.finish({ status: "success", members: '"outputs":[1]' });
   const webhooks = new Webhooks({
-    ...sending,
+    config: { webhookSecret: [secret], allowPrivateUrls: true },
     memory,
     store: { read: async () => live.record, written: async () => {} },
     json: () => "{}",
-    check() {},
     metrics: { webhook() {} },
   });
   for (let i = 0; webhooks.hasRoom; i++) webhooks.ended({ id: `${i}`, createdAtMs: live.record.createdAtMs }, webhook);
@@ -103,6 +101,7 @@ test("new webhooks are refused while undelivered ones use all memory for webhook
   answer.resolve(new Response());
   await webhooks.settled(10_000);
   webhooks.admit(webhook);
+  webhooks.stop();
   expect(memory.used).toBe(0);
 });
 

@@ -1,8 +1,8 @@
 /** Accepts a new request or refuses it with 429, by the unfinished predictions and the expected wait in the queue. */
 import { SconceError } from "../base/errors.ts";
 import type { Refusal } from "../base/labels.ts";
-import type { Sender } from "../pipeline/client.ts";
 import type { ItemFlow } from "../pipeline/item-flow.ts";
+import type { NewPrediction } from "./request.ts";
 
 /** Number of inputs and of body bytes in unfinished predictions. */
 export interface Unfinished {
@@ -27,15 +27,6 @@ export interface AdmissionOptions {
   readonly hasOthers?: boolean | undefined;
   /** Counts of the server's other processes, which are added to those of this process. */
   readonly others?: (() => Readonly<Unfinished>) | undefined;
-}
-
-/** A request for which admission decides. */
-export interface Asking {
-  /** Size of its body. */
-  readonly bytes: number;
-  /** Milliseconds that the client waits for the end of the prediction; 0 if it does not wait. */
-  readonly waitMs: number;
-  readonly client?: { readonly sender: Sender | undefined };
 }
 
 /** Largest expected wait, as a share of the time that a client waits: the estimate has errors, and answers take time. */
@@ -76,7 +67,11 @@ export class Admission {
    * @param items number of its inputs
    * @throws SconceError `queue_full`
    */
-  check({ bytes, waitMs, client }: Asking, items: number, timeLimitMs: number): void {
+  check(
+    { bytes, waitMs, client }: Pick<NewPrediction, "bytes" | "waitMs"> & Partial<Pick<NewPrediction, "client">>,
+    items: number,
+    timeLimitMs: number,
+  ): void {
     const { limits, others, hasOthers = false } = this.#options;
     const elsewhere = others?.();
     const allItems = this.#unfinished.items + (elsewhere?.items ?? 0);

@@ -12,7 +12,7 @@ import { Predictions } from "../predictions/predictions.ts";
 import type { PredictionRecord } from "../predictions/record.ts";
 import { SqliteStore } from "../predictions/sqlite/sqlite-store.ts";
 import type { Store } from "../predictions/store.ts";
-import { openWebhooks, type Webhooks } from "../predictions/webhooks/webhooks.ts";
+import { Webhooks } from "../predictions/webhooks/webhooks.ts";
 import type { FrontShared } from "./front-shared.ts";
 import { labelOf } from "./messages.ts";
 import type { Metrics } from "./metrics/metrics.ts";
@@ -50,7 +50,9 @@ export async function openModelParts(
   const { count: fronts, index, isCauseKnown } = shared.start;
   const store = opened.adopt(await storeOf(shared, current(), metrics), (it) => it.close());
   const json = (record: PredictionRecord) => recordJson(record, familyOf(record.kind));
-  const webhooks = openWebhooks(config, { store, metrics, memory, json });
+  // Receivers cannot trust unsigned messages.
+  const webhooks =
+    config.webhookSecret.length === 0 ? undefined : new Webhooks({ config, store, metrics, memory, json });
   opened.defer(() => webhooks?.stop());
   const fieldsAbout = ({ id, origin, model }: Logged) =>
     fieldsOf(origin, { prediction_id: id, model: model && labelOf({ ...record, reference: model.reference }) });

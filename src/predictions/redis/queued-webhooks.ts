@@ -26,8 +26,9 @@ export class QueuedWebhooks implements WebhookStore, Disposable {
     void retry(() => link.call("zrem", keys.due, memberOf(key)), performance.now() + REMOVAL_MS);
   }
 
-  deliver(webhooks: Deliverer): void {
+  deliver(webhooks: Deliverer): Promise<void> {
     void this.#poll(webhooks);
+    return Promise.resolve();
   }
 
   [Symbol.dispose](): void {

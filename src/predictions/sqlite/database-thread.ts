@@ -3,16 +3,10 @@ import { Fifo } from "../../base/collections/fifo.ts";
 import { messageOf } from "../../base/errors.ts";
 import type { Answer, Argument, Method, Result } from "./sqlite-worker.ts";
 
-interface Waiting {
-  /** Called with the result when the thread answers the call. */
-  resolve(result: never): void;
-  reject(error: unknown): void;
-}
-
 export class DatabaseThread {
   readonly #worker = new Worker(new URL("./sqlite-worker.ts", import.meta.url));
   /** Calls without an answer. The thread answers in the order of the calls. */
-  readonly #waiting = new Fifo<Waiting>();
+  readonly #waiting = new Fifo<Pick<PromiseWithResolvers<never>, "resolve" | "reject">>();
   /** Why the thread answers no calls. */
   #ended: string | undefined;
 

@@ -58,10 +58,9 @@ export class SqliteStore implements Store {
     this.#writer = writer;
     this.webhooks = {
       remove: ({ id, createdAtMs }) => writer.add({ id, removedWebhook: createdAtMs }),
-      undelivered: async (owners) => {
-        const all = await this.#query((thread) => thread.call("webhooks", undefined));
-        const own = all.filter(({ id }) => owners(id.slice(0, 1)));
-        return own.map(({ webhook, ...key }) => ({ ...key, webhook: JSON.parse(webhook) }));
+      deliver: async (deliverer, owners) => {
+        for (const { webhook, ...key } of await this.#query((thread) => thread.call("webhooks", undefined)))
+          if (owners(key.id.slice(0, 1))) deliverer.ended(key, JSON.parse(webhook));
       },
     };
   }

@@ -12,21 +12,16 @@ export interface WebhookKey {
   readonly createdAtMs: number;
 }
 
-export interface StoredWebhook extends WebhookKey {
-  readonly webhook: Webhook;
-}
-
 /** The webhooks of stored predictions, so that later processes can send them. */
 export interface WebhookStore {
   /** Removes a webhook whose message was delivered or given up. */
   remove(key: WebhookKey): void;
   /**
-   * Undelivered webhooks of ended predictions of earlier processes, oldest first. Undefined if other servers have the store.
-   * @param owners selects predictions by the first character of their ids
+   * Gives the undelivered webhooks of other processes to this process: a database those of earlier processes, oldest
+   * first; a queue that servers share those whose leases have ended, from now on.
+   * @param owners selects predictions of a database by the first character of their ids
    */
-  undelivered?(owners: (owner: string) => boolean): Promise<readonly StoredWebhook[]>;
-  /** Gives the webhooks that other servers leave to this process, from now on. Undefined if no other server has webhooks of this store. */
-  deliver?(deliverer: Deliverer): void;
+  deliver(deliverer: Deliverer, owners: (owner: string) => boolean): Promise<void>;
 }
 
 /** The process that delivers webhooks. */

@@ -17,12 +17,11 @@ import type { Deliverer, Webhook, WebhookKey } from "./webhook.ts";
 import { type WebhookMessage, WebhookSender } from "./webhook-sender.ts";
 
 export interface WebhooksOptions {
-  readonly sender: WebhookSender;
+  /** The options of `serve` for webhooks. */
+  readonly config: { readonly webhookSecret: readonly string[]; readonly allowPrivateUrls: boolean };
   readonly json: (record: PredictionRecord) => string;
   readonly metrics: Pick<PredictionMetrics, "webhook">;
   readonly store: Pick<Store, "webhooks" | "written" | "read">;
-  /** Refuses hosts that webhooks must not reach. @throws SconceError */
-  readonly check: (hostname: string) => void;
   readonly memory: MemoryAccount;
 }
 
@@ -38,49 +37,30 @@ const WAITING_BYTES = 2000;
 const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 300_000;
 
-/** The options of `serve` for webhooks. */
-interface WebhookOptions {
-  readonly webhookSecret: readonly string[];
-  readonly allowPrivateUrls: boolean;
-}
-
 /** A webhook of an ended prediction, whose message is not delivered. */
 interface Waiting extends WebhookKey {
   readonly webhook: Webhook;
   readonly sinceMs: number;
 }
 
-/**
- * Opens the webhooks of a server; undefined without --webhook-secret, because receivers cannot trust unsigned messages.
- */
-export function openWebhooks(
-  { webhookSecret: secrets, allowPrivateUrls: allowPrivate }: WebhookOptions,
-  options: Omit<WebhooksOptions, "sender" | "check">,
-): Webhooks | undefined {
-  if (secrets.length === 0) return undefined;
-  const guard = new AddressGuard({ allowPrivate });
-  const sender = new WebhookSender({
-    requests: new GuardedRequests(guard),
-    secrets,
-    userAgent: `sconce/${version}`,
-    memory: options.memory,
-  });
-  const webhooks = new Webhooks({ ...options, sender, check: (hostname) => guard.literal(hostname) });
-  options.store.webhooks?.deliver?.(webhooks);
-  return webhooks;
-}
-
 export class Webhooks implements Deliverer {
   readonly #options: WebhooksOptions;
+  readonly #guard: AddressGuard;
+  readonly #sender: WebhookSender;
   /** Undelivered webhooks by id and time of creation, in the order in which their predictions ended. */
   readonly #waiting = new Map<string, Waiting>();
   readonly #charge: Charge;
   #isStopped = false;
 
   constructor(options: WebhooksOptions) {
+    const { webhookSecret: secrets, allowPrivateUrls: allowPrivate } = options.config;
+    const { memory } = options;
     this.#options = options;
+    this.#guard = new AddressGuard({ allowPrivate });
+    const requests = new GuardedRequests(this.#guard);
+    this.#sender = new WebhookSender({ requests, secrets, userAgent: `sconce/${version}`, memory });
     // Charged as results, because the memory account admits any request when only results are in memory.
-    this.#charge = options.memory.add("results", 0);
+    this.#charge = memory.add("results", 0);
   }
 
   /** Number of undelivered webhooks of ended predictions. */
@@ -106,7 +86,7 @@ export class Webhooks implements Deliverer {
   /** Checks a new webhook. @throws SconceError `webhook_refused`, `queue_full` */
   admit({ url }: Webhook): void {
     try {
-      this.#options.check(new URL(url).hostname);
+      this.#guard.literal(new URL(url).hostname);
     } catch (error) {
       throw new SconceError("webhook_refused", error instanceof SconceError ? error.message : "", { cause: error });
     }
@@ -114,12 +94,11 @@ export class Webhooks implements Deliverer {
   }
 
   /**
-   * Sends the webhooks of ended predictions that earlier processes have left in the store.
+   * Sends the webhooks of ended predictions that other processes have left in the store.
    * @param owners selects predictions by the first character of their ids
    */
   async resume(owners: (owner: string) => boolean): Promise<void> {
-    for (const { webhook, ...key } of (await this.#options.store.webhooks?.undelivered?.(owners)) ?? [])
-      this.ended(key, webhook);
+    await this.#options.store.webhooks?.deliver(this, owners);
   }
 
   /** Starts sending the message of an ended prediction, which the store has. Never throws. */
@@ -144,15 +123,15 @@ export class Webhooks implements Deliverer {
   /** Stops sending. Undelivered webhooks stay in the store for another process. */
   stop(): void {
     this.#isStopped = true;
-    this.#options.sender.stop();
+    this.#sender.stop();
   }
 
   async #deliver(waiting: Waiting): Promise<void> {
-    const { sender, metrics, store } = this.#options;
+    const { metrics, store } = this.#options;
     const { id, webhook } = waiting;
     const receiver = new URL(webhook.url);
     for (let failures = 0; ; failures++) {
-      const sent = await sender.send(receiver, () => this.#message(waiting));
+      const sent = await this.#sender.send(receiver, () => this.#message(waiting));
       if (this.#isStopped) return;
       if (sent?.result === "delivered") {
         metrics.webhook("told");
