@@ -39,7 +39,7 @@ test("a receiver that never answers, or never ends its answer, has the same time
   using endless = raw((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"), closed.resolve);
   using to = sendingTo({ timeoutMs: 50 });
   expect(await to.send(silent.url())).toMatchObject({ result: "failed", why: "The operation timed out." });
-  expect(await to.send(endless.url())).toEqual({ result: "delivered" });
+  expect(await to.send(endless.url())).toEqual({ result: "told", why: "it answered 200" });
   await closed.promise;
 });
 
@@ -47,9 +47,9 @@ test("a receiver that answers gets its message at once, however many others are 
   using silent = raw(() => {});
   await using good = receiver();
   using to = sendingTo();
-  expect(await to.send(good.url())).toEqual({ result: "delivered" });
+  expect(await to.send(good.url())).toEqual({ result: "told", why: "it answered 200" });
   const stuck = Array.from({ length: 150 }, (_, i) => to.send(silent.url(`127.1.0.${i + 1}`)));
-  expect(await to.send(good.url())).toEqual({ result: "delivered" });
+  expect(await to.send(good.url())).toEqual({ result: "told", why: "it answered 200" });
   to[Symbol.dispose]();
   await Promise.all(stuck);
 });
@@ -77,7 +77,7 @@ test("a message for which there is no memory is sent later", async () => {
     using _held = memory.add("bodies", 1000);
     expect(await to.send(good.url())).toMatchObject({ result: "failed", why: "there is no memory for the message" });
   }
-  expect(await to.send(good.url())).toEqual({ result: "delivered" });
+  expect(await to.send(good.url())).toEqual({ result: "told", why: "it answered 200" });
 });
 
 test("new webhooks are refused while undelivered ones use all memory for webhooks", async () => {

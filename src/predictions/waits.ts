@@ -3,7 +3,7 @@ import { type InRing, Ring } from "../base/collections/ring.ts";
 import type { Observed, Waiter } from "./observed.ts";
 import type { Client } from "./request.ts";
 
-/** Milliseconds between checks of waiting requests. Most predictions end before the second, which adds listeners. */
+/** Milliseconds between checks of waiting requests. */
 const POLL_MS = 50;
 
 /** Makes the result of a wait: at the end of the prediction or of the wait, or when the client has disconnected. */
@@ -21,30 +21,23 @@ abstract class Wait implements InRing<Wait>, Waiter {
   readonly deadlineMs: number;
   /** Number of checks so far. */
   #polls = 0;
-  #listener: (() => void) | undefined;
 
   constructor(client: Client, deadlineMs: number) {
     this.client = client;
     this.deadlineMs = deadlineMs;
   }
 
-  /** Notes a check. The second check adds an abort listener. */
-  polled(): void {
+  /** Ends the wait at its deadline, or after the client has disconnected. */
+  poll(nowMs: number): void {
     this.#polls += 1;
-    if (this.#polls !== 2) return;
-    const { client } = this;
-    client.held(true);
-    this.#listener = () => this.over();
-    client.signal.addEventListener("abort", this.#listener);
-    if (client.signal.aborted) this.over();
+    // Most predictions end before the second check, and their requests need no abort signal.
+    if (this.#polls === 2) this.client.held(true);
+    if (this.deadlineMs <= nowMs || (this.#polls > 1 && this.client.signal.aborted)) this.over();
   }
 
   over(): void {
     if (this.ring?.delete(this) !== true) return;
-    if (this.#listener !== undefined) {
-      this.client.held(false);
-      this.client.signal.removeEventListener("abort", this.#listener);
-    }
+    if (this.#polls > 1) this.client.held(false);
     this.end();
   }
 
@@ -110,10 +103,7 @@ export class Waits {
   readonly #poll = (): void => {
     this.#timer = undefined;
     const now = performance.now();
-    for (const wait of [...this.#waits]) {
-      wait.polled();
-      if (wait.deadlineMs <= now) wait.over();
-    }
+    for (const wait of [...this.#waits]) wait.poll(now);
     if (this.#waits.size > 0) this.#timer = setTimeout(this.#poll, POLL_MS);
   };
 }

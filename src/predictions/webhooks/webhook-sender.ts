@@ -2,6 +2,7 @@
 
 import { Gate } from "../../base/collections/gate.ts";
 import { messageOf } from "../../base/errors.ts";
+import type { WebhookResult } from "../../base/labels.ts";
 import { boundedBytes, chunksOf } from "../../machine/network/bounded-body.ts";
 import type { GuardedRequests } from "../../machine/network/guarded-requests.ts";
 import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../../pipeline/memory/memory-account.ts";
@@ -16,13 +17,15 @@ export interface WebhookMessage {
   readonly data: string;
 }
 
-/** Creates a message just before it is sent; undefined cancels it. */
+/** Creates a message just before it is sent; undefined if the prediction is kept no longer. */
 type CreateMessage = () => Promise<WebhookMessage | undefined>;
 
-/** The result of an attempt. `unsubscribed`: the receiver answered 410, and wants no more messages. */
-export type Delivery =
-  | { readonly result: "delivered" | "unsubscribed" }
-  | { readonly result: "failed"; readonly why: string; readonly afterMs: number };
+/** The result of an attempt. After `failed`, the message is sent again, not before `afterMs` milliseconds have passed. */
+export interface Delivery {
+  readonly result: WebhookResult;
+  readonly why: string;
+  readonly afterMs?: number;
+}
 
 export interface SenderOptions {
   readonly requests: GuardedRequests;
@@ -50,8 +53,6 @@ const MAX_RETRY_AFTER_MS = 3_600_000;
 
 interface Host {
   readonly gate: Gate;
-  /** Number of messages to the host that wait or are being sent. */
-  users: number;
   /** Whether a whole answer to the last message came in time. */
   isResponsive: boolean;
 }
@@ -67,22 +68,12 @@ export class WebhookSender {
     this.#options = options;
   }
 
-  /**
-   * Waits for a free slot of the host, then sends a message.
-   * @returns undefined if nothing was sent
-   */
-  async send(url: URL, message: CreateMessage): Promise<Delivery | undefined> {
+  /** Waits for a free slot of the host, then sends a message. */
+  send(url: URL, message: CreateMessage): Promise<Delivery> {
     const host = this.#hostOf(url);
-    host.users += 1;
-    try {
-      return await host.gate.run(this, () =>
-        (host.isResponsive ? this.#responsive : this.#others).run(host, async () =>
-          this.#stopping.signal.aborted ? undefined : this.#post(url, host, message),
-        ),
-      );
-    } finally {
-      host.users -= 1;
-    }
+    return host.gate.run(this, () =>
+      (host.isResponsive ? this.#responsive : this.#others).run(host, () => this.#post(url, host, message)),
+    );
   }
 
   /** Aborts all messages. */
@@ -91,22 +82,23 @@ export class WebhookSender {
   }
 
   #hostOf({ host: name }: URL): Host {
-    const host = this.#hosts.get(name) ?? { gate: new Gate(MAX_OF_HOST), users: 0, isResponsive: false };
+    const host = this.#hosts.get(name) ?? { gate: new Gate(MAX_OF_HOST), isResponsive: false };
     this.#hosts.delete(name);
     this.#hosts.set(name, host);
     const [oldest] = this.#hosts;
-    if (this.#hosts.size > MAX_HOSTS && oldest?.[1].users === 0) this.#hosts.delete(oldest[0]);
+    if (this.#hosts.size > MAX_HOSTS && oldest !== undefined) this.#hosts.delete(oldest[0]);
     return host;
   }
 
-  async #post(url: URL, host: Host, message: CreateMessage): Promise<Delivery | undefined> {
+  async #post(url: URL, host: Host, message: CreateMessage): Promise<Delivery> {
     const { requests, secrets, userAgent, memory, timeoutMs = TIMEOUT_MS } = this.#options;
     try {
+      this.#stopping.signal.throwIfAborted();
       const created = await message();
-      if (created === undefined) return undefined;
+      if (created === undefined) return { result: "given_up", why: "the prediction is kept no longer" };
       const { id, type, occurredAtMs, data } = created;
       using charge = memory.take("answers", HELD_PER_OUTPUT_BYTE * data.length);
-      if (charge === undefined) return { result: "failed", why: "there is no memory for the message", afterMs: 0 };
+      if (charge === undefined) return { result: "failed", why: "there is no memory for the message" };
       const body = `{"type":"${type}","timestamp":"${new Date(occurredAtMs).toISOString()}","data":${data}}`;
       const seconds = Math.floor(Date.now() / 1000);
       const response = await requests.send(url, {
@@ -126,13 +118,14 @@ export class WebhookSender {
         () => true,
         () => false,
       );
-      if (response.ok) return { result: "delivered" };
-      if (response.status === 410) return { result: "unsubscribed" };
-      const afterMs = retryAfterMs(response.headers.get("retry-after"));
-      return { result: "failed", why: `it answered ${response.status}`, afterMs };
+      const why = `it answered ${response.status}`;
+      if (response.ok) return { result: "told", why };
+      // The receiver wants no more messages.
+      if (response.status === 410) return { result: "given_up", why };
+      return { result: "failed", why, afterMs: retryAfterMs(response.headers.get("retry-after")) };
     } catch (error) {
       host.isResponsive = false;
-      return { result: "failed", why: messageOf(error), afterMs: 0 };
+      return { result: "failed", why: messageOf(error) };
     }
   }
 }

@@ -131,22 +131,13 @@ export class Webhooks implements Deliverer {
     const { id, webhook } = waiting;
     const receiver = new URL(webhook.url);
     for (let failures = 0; ; failures++) {
-      const sent = await this.#sender.send(receiver, () => this.#message(waiting));
+      const { result, why, afterMs = 0 } = await this.#sender.send(receiver, () => this.#message(waiting));
       if (this.#isStopped) return;
-      if (sent?.result === "delivered") {
-        metrics.webhook("told");
-        break;
-      }
-      if (sent?.result !== "failed") {
-        metrics.webhook("given_up");
-        const why = sent === undefined ? "the prediction is kept no longer" : "it answered 410";
-        warn(id, "given_up", receiver, why);
-        break;
-      }
-      metrics.webhook("failed");
-      warn(id, "failed", receiver, sent.why);
+      metrics.webhook(result);
+      if (result !== "told") warn(id, result, receiver, why);
+      if (result !== "failed") break;
       const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failures) * (0.75 + Math.random() / 2);
-      await sleep(Math.max(delayMs, sent.afterMs));
+      await sleep(Math.max(delayMs, afterMs));
     }
     store.webhooks?.remove(waiting);
   }
