@@ -150,7 +150,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     expect(await visitor.text("select")).toBe("SmallLarge");
     expect(await visitor.browser.evaluate<string>("document.body.innerText")).not.toContain("Secret");
     const titles = ["It said", "Size", "Matrix", "Width", "Wave", "Tree"];
-    const pictures = ["Scenes", "Same", "Wide", "Swatches", "Found", "Name", "Crop"];
+    const pictures = ["Scenes", "Same", "Wide", "Mask", "Swatches", "Found", "Name", "Crop"];
     expect(Object.keys(await outputs())).toEqual([...titles, ...pictures]);
   });
 
@@ -179,15 +179,15 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     expect(await visitor.violations()).toEqual([]);
   });
 
-  test("the input lies over a picture of the same shape only", async () => {
+  test("the input lies over a picture of the same shape only, and over no mask of classes", async () => {
     await visitor.open(kinds.url);
     await visitor.reveal("/0/picture");
     await visitor.choose(".file [type=file]", { name: "white.png", type: "image/png", bytes: await white() });
     await visitor.until(`document.querySelector(".file img") !== null`);
     await outputs();
     await visitor.until(`[...document.querySelectorAll(".result img")].every(({ naturalWidth }) => naturalWidth > 0)`);
-    const shown = `[...document.querySelectorAll(".result figure > div")].slice(0, 2)`;
-    await visitor.until(`${shown}.map((each) => each.className).join() === "compare,"`);
+    const shown = `[...document.querySelectorAll(".result figure > div")].slice(0, 3)`;
+    await visitor.until(`${shown}.map((each) => each.className).join() === "compare,,"`);
   });
 
   test("a picture is pasted from the clipboard", async () => {

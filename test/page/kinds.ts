@@ -28,7 +28,7 @@ export default defineModel({
     heard: audio().optional(),
     wave: z.array(z.number()),
     tree: z.array(z.unknown()),
-    scenes: z.object({ same: image(), wide: image() }),
+    scenes: z.object({ same: image(), wide: image(), mask: image() }),
     swatches: z.array(image()),
     found: z.array(z.object({ name: z.string(), crop: image() })),
   }),
@@ -43,7 +43,7 @@ export default defineModel({
   async postprocess(_, { input: { said, size, secret, matrix, picture, sound } }) {
     const pixels = (width: number, value: number) =>
       Image.fromPixels({ data: new Uint8Array(3 * width).fill(value), width, height: 1, channels: 3 });
-    const [same, wide] = await Promise.all([pixels(1, 255), pixels(2, 255)]);
+    const [same, wide, mask] = await Promise.all([pixels(1, 255), pixels(2, 255), pixels(1, 5)]);
     return {
       said,
       size,
@@ -53,7 +53,7 @@ export default defineModel({
       ...(sound && { heard: sound }),
       wave: Array.from({ length: 100 }, (_, i) => Math.sin(i / 10)),
       tree: [{ branches: [["leaf"]] }],
-      scenes: { same, wide },
+      scenes: { same, wide, mask },
       swatches: [same, same],
       found: [{ name: "a lamp", crop: wide }],
     };

@@ -7,23 +7,32 @@ interface MediaProps {
   /** A data URI, or the URL of a picture. */
   readonly url: string;
   readonly label: string;
-  /** A picture in the input. If both have the same shape, it lies over this picture, and a slider sets how much of each is visible. */
+  /** A picture in the input. If both may show the same scene, it lies over this picture, and a slider sets how much of each is visible. */
   readonly before?: string | undefined;
   /** Stands beside the facts about the file. */
   readonly children?: ComponentChildren;
 }
 
+interface Picture {
+  readonly width: number;
+  readonly height: number;
+  /** Whether all values are so small that they are the numbers of classes. A mask does not show the scene. */
+  readonly isMask: boolean;
+}
+
 /** Pictures with fewer pixels on their longer side are enlarged without smoothing. */
 const SMALL_PIXELS = 160;
+/** The values of the pixels of a mask are smaller. */
+const MASK_VALUES = 64;
+
 /** Needs a new `key` for another URL. */
 export function Media({ url, label, before, children }: MediaProps) {
-  /** The pictures, once they are loaded. */
-  const [picture, setPicture] = useState<HTMLImageElement>();
-  const [input, setInput] = useState<HTMLImageElement>();
+  const [picture, setPicture] = useState<Picture>();
+  const [input, setInput] = useState<Picture>();
   const [percent, setPercent] = useState(50);
   const type = mediaTypeOf(url);
-  const isSame = picture !== undefined && input !== undefined && haveSameShape(picture, input);
-  const size = picture && `${picture.naturalWidth} × ${picture.naturalHeight}`;
+  const isSame = picture !== undefined && input !== undefined && mayShowSameScene(picture, input);
+  const size = picture && `${picture.width} × ${picture.height}`;
   const facts = [type, size, type && sizeText(url)].filter(Boolean).join(" · ");
   return (
     <figure>
@@ -33,7 +42,7 @@ export function Media({ url, label, before, children }: MediaProps) {
             class={sizeClassOf(picture)}
             src={url}
             alt={label}
-            onLoad={({ currentTarget }) => setPicture(currentTarget)}
+            onLoad={({ currentTarget }) => setPicture(pictureIn(currentTarget))}
           />
           {before !== undefined && (
             <img
@@ -41,7 +50,7 @@ export function Media({ url, label, before, children }: MediaProps) {
               src={before}
               alt="The input"
               hidden={!isSame}
-              onLoad={({ currentTarget }) => setInput(currentTarget)}
+              onLoad={({ currentTarget }) => setInput(pictureIn(currentTarget))}
             />
           )}
           {isSame && (
@@ -66,11 +75,24 @@ export function Media({ url, label, before, children }: MediaProps) {
   );
 }
 
-function sizeClassOf(picture: HTMLImageElement | undefined): string {
-  return picture && Math.max(picture.naturalWidth, picture.naturalHeight) < SMALL_PIXELS ? "small-picture" : "";
+function sizeClassOf(picture: Picture | undefined): string {
+  return picture && Math.max(picture.width, picture.height) < SMALL_PIXELS ? "small-picture" : "";
 }
 
-function haveSameShape(picture: HTMLImageElement, input: HTMLImageElement): boolean {
-  const ratio = (picture.naturalWidth * input.naturalHeight) / (picture.naturalHeight * input.naturalWidth);
-  return Math.abs(ratio - 1) < 0.02;
+function mayShowSameScene(picture: Picture, input: Picture): boolean {
+  const ratio = (picture.width * input.height) / (picture.height * input.width);
+  return !picture.isMask && Math.abs(ratio - 1) < 0.02;
+}
+
+function pictureIn(image: HTMLImageElement): Picture {
+  const { naturalWidth: width, naturalHeight: height, src } = image;
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [128, 128];
+  const context = canvas.getContext("2d");
+  // The browser shows no page the pixels of other servers' pictures.
+  if (context === null || !src.startsWith("data:")) return { width, height, isMask: false };
+  context.imageSmoothingEnabled = false;
+  context.drawImage(image, 0, 0, 128, 128);
+  const { data } = context.getImageData(0, 0, 128, 128);
+  return { width, height, isMask: data.every((value, i) => i % 4 === 3 || value < MASK_VALUES) };
 }
