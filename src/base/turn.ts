@@ -24,3 +24,14 @@ export class Turn {
     this.waitedMs += this.#beganMs - endedMs;
   }
 }
+
+/** Maps a list like Array.map(), in turns between which other work runs. */
+export async function mapInTurns<T, R>(values: readonly T[], map: (value: T, index: number) => R): Promise<R[]> {
+  const results: R[] = [];
+  const turn = new Turn();
+  for (const [i, value] of values.entries()) {
+    results.push(map(value, i));
+    if (turn.isOver) await turn.next();
+  }
+  return results;
+}

@@ -21,15 +21,9 @@ export interface Message<T> extends Omit<ReadBody, "body"> {
   readonly value: T;
 }
 
-interface Form {
-  /** Maximum values, as `sizeOfJson` counts them. */
-  readonly maxCost?: number;
-  /** Number of bytes of the JSON, as a header says. Binary data follows the JSON. Null if the whole body is JSON. */
-  readonly headerLength?: string | null;
-}
-
 /**
- * Reads a body of JSON, with binary data behind the JSON if `headerLength` is set.
+ * Reads a body of JSON, or of JSON and binary data.
+ * @param headerLength the number of bytes of the JSON before binary data, as a header says; null if the whole body is JSON
  * @param read converts the value in the turn of the event loop that parses it
  * @throws ProblemError 400, 408 or 413; SconceError `body_invalid`, `queue_full`; errors of `read`
  */
@@ -37,7 +31,7 @@ export async function readMessage<T>(
   raw: Request,
   { memory, uploads, config }: MessageOptions,
   read: (value: unknown, binary: Uint8Array) => T,
-  { maxCost = MAX_COST, headerLength = null }: Form = {},
+  headerLength: string | null = null,
 ): Promise<Message<T>> {
   const most = headerLength === null ? MAX_MESSAGE_BYTES : Number.POSITIVE_INFINITY;
   const limits = { maxBytes: Math.min(config.maxBodyBytes, most), memory, uploads };
@@ -55,7 +49,7 @@ export async function readMessage<T>(
   if (isLarge) {
     if (json.length > MAX_MESSAGE_BYTES) throw messageTooLarge();
     const size = sizeOfJson(json);
-    if (size.cost > maxCost) throw tooManyValues(maxCost);
+    if (size.cost > MAX_COST) throw tooManyValues();
     charge.mustGrow(valueBytes(size, json.length));
   }
   const value = isLarge ? await inTurn(convert) : convert();
@@ -64,8 +58,8 @@ export async function readMessage<T>(
 }
 
 /** The error for a message whose values the event loop would parse or check too long. */
-export function tooManyValues(maxCost = MAX_COST): ProblemError {
-  const detail = `JSON may have at most ${maxCost} values here (${COST_RULE}); send fewer inputs at once, or arrays as bytes`;
+export function tooManyValues(): ProblemError {
+  const detail = `JSON may have at most ${MAX_COST} values here (${COST_RULE}); send fewer inputs at once, or arrays as bytes`;
   return new ProblemError({ code: "body_too_large", detail });
 }
 

@@ -1,7 +1,5 @@
 /** Runs predictions for the APIs of other servers. Their clients expect outputs in the answer, so requests wait for the end of the prediction. */
 import type { Context } from "hono";
-import { partsOfList } from "../../base/json-text.ts";
-import { bytesOf, type Text } from "../../base/large-text.ts";
 import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../../pipeline/inputs/body.ts";
 import type { InputValues } from "../../pipeline/inputs/input-decoder.ts";
 import type { ItemFault } from "../../pipeline/item-fault.ts";
@@ -21,8 +19,8 @@ export interface WaitedRequest extends Omit<ReadBody, "body"> {
 export interface Succeeded {
   readonly ok: true;
   readonly id: string;
-  /** Outputs as JSON texts, in the order of the inputs. */
-  readonly outputs: readonly string[];
+  /** Outputs in the order of the inputs. */
+  readonly outputs: readonly unknown[];
 }
 
 export interface Failed {
@@ -63,19 +61,8 @@ export async function runInputs(
   const record = await predictions.create(request);
   Object.assign(contextOf(c), { model: record.model, predictionStatus: statusOf(record) });
   const { id, outcome } = record;
-  if (outcome?.status === "success") return { ok: true, id, outputs: outputsIn(outcome.members) };
-  const { error_message: message = CANCELED, errors = [] } = JSON.parse(`{${outcome?.members ?? ""}}`);
-  return { ok: false, message, errors };
-}
-
-/** The outputs of a successful prediction, each as JSON. */
-function outputsIn(members: Text): string[] {
-  const list = bytesOf(members).subarray('"outputs":'.length);
-  const decoder = new TextDecoder();
-  const outputs: string[] = [];
-  for (const part of partsOfList(list, 1))
-    if (part !== undefined) outputs.push(decoder.decode(list.subarray(part.begin, part.end)));
-  return outputs;
+  const { outputs, error_message: message = CANCELED, errors = [] } = JSON.parse(`{${outcome?.members ?? ""}}`);
+  return outcome?.status === "success" ? { ok: true, id, outputs } : { ok: false, message, errors };
 }
 
 function askedBy(c: Context) {

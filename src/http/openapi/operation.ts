@@ -39,11 +39,6 @@ export function json(schema: z.ZodType, description: string, more: { readonly ex
   return { description, content: { "application/json": { schema, ...more } } };
 }
 
-/** A header with any text. The schema has `examples`, because Swagger UI would send the value of an `example`. */
-export function text(description: string, ...examples: readonly string[]) {
-  return z.string().openapi({ description, ...(examples.length > 0 ? { examples: [...examples] } : {}) });
-}
-
 /** The operation in the form of the OpenAPI document. */
 export function operationOf(
   { id, tag, summary, description, params, headers, body, answers, fails = [], isOpen = false }: Operation,

@@ -11,13 +11,20 @@ import {
   MAX_WEBHOOK_URL,
   MIN_CANCEL_AFTER_S,
 } from "../request-headers.ts";
-import { type Facts, json, type Operation, text } from "./operation.ts";
+import { type Facts, json, type Operation } from "./operation.ts";
 import { referenceTo } from "./schemas.ts";
 
 const sampleKey = "1c1d1c80-7d3f-4d2e-9f0e-0d1f5b0a4f6e";
 
 const prefer = {
-  Prefer: text(`\`wait\` or \`wait=seconds\` (at most ${MAX_WAIT_S}) answers at the end`, "wait=60").optional(),
+  Prefer: z
+    .string()
+    .optional()
+    .openapi({
+      description: `\`wait\` or \`wait=seconds\` (at most ${MAX_WAIT_S}) answers at the end`,
+      // Not `example`, whose value Swagger UI would send.
+      examples: ["wait=60"],
+    }),
 };
 const cancelAfter = z
   .number()

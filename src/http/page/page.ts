@@ -14,20 +14,11 @@ const assets = {
   "page.css": { path: pageStyle, type: "text/css; charset=utf-8" },
 };
 
-/** Images and media may come from any host, because inputs and outputs may be URLs. Scripts and styles come from this server only. */
-const files = "'self' data: blob: http: https:";
-const policy = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "connect-src 'self'",
-  `img-src ${files}`,
-  `media-src ${files}`,
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'self'",
-].join("; ");
-const headers = { ...securityHeaders(policy), "Cache-Control": "no-cache" };
+const headers = {
+  // Images and media may come from any host, because inputs and outputs may be URLs.
+  ...securityHeaders({ files: "'self' data: blob: http: https:" }),
+  "Cache-Control": "no-cache",
+};
 
 /** Adds the redirect of browsers from GET / to the page, and the files of the page. */
 export function addPage(app: Pick<Hono, "get">): void {
@@ -79,8 +70,26 @@ export function pageRoute(hasKeys: boolean): Route {
   };
 }
 
-/** Headers of answers with HTML. @param policy the Content-Security-Policy */
-export function securityHeaders(policy: string) {
+interface Sources {
+  readonly scripts?: string;
+  readonly styles?: string;
+  /** Sources of images and media. */
+  readonly files: string;
+}
+
+/** Headers of answers with HTML: its scripts and styles come from this server only, or from the given sources. */
+export function securityHeaders({ scripts = "'self'", styles = "'self'", files }: Sources) {
+  const policy = [
+    "default-src 'none'",
+    `script-src ${scripts}`,
+    `style-src ${styles}`,
+    "connect-src 'self'",
+    `img-src ${files}`,
+    `media-src ${files}`,
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'self'",
+  ].join("; ");
   return { "Content-Security-Policy": policy, "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff" };
 }
 

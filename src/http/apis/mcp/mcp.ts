@@ -2,7 +2,6 @@
 import type { Hono } from "hono";
 import { SconceError } from "../../../base/errors.ts";
 import { isObject } from "../../../base/json.ts";
-import { MAX_COST } from "../../../base/json-text.ts";
 import { inTurn } from "../../../pipeline/inputs/loop-turns.ts";
 import { type Problem, problemStatus } from "../../problem.ts";
 import { modelOf, perModel } from "../../request.ts";
@@ -10,9 +9,6 @@ import type { ApiOptions, Translator } from "../api.ts";
 import { readMessage } from "../message.ts";
 import { runInputs } from "../waited-predictions.ts";
 import { ModelTool } from "./model-tool.ts";
-
-/** Maximum values of a message: the protocol's package checks each message again, which doubles its time. */
-const MAX_MESSAGE_COST = MAX_COST / 4;
 
 const [PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, INTERNAL_ERROR] = [-32700, -32600, -32602, -32603];
 /** The code of errors after which the same request may succeed later. JSON-RPC leaves the range of this code to servers. */
@@ -30,7 +26,7 @@ function addRoutes(app: Hono, options: ApiOptions): void {
   const toolOf = perModel((model) => new ModelTool(model));
   app.post("/mcp", async (c) => {
     const { raw } = c.req;
-    const { value, bytes, charge } = await readMessage(raw, options, messageOf, { maxCost: MAX_MESSAGE_COST });
+    const { value, bytes, charge } = await readMessage(raw, options, messageOf);
     using _ = charge;
     const tool = toolOf(c);
     const { name, title = name } = tool.declaration;

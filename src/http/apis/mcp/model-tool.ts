@@ -44,8 +44,7 @@ export class ModelTool {
 
   result(ended: Succeeded | Failed): CallToolResult {
     if (!ended.ok) return failure(ended.errors[0]?.message ?? ended.message);
-    const [text = "null"] = ended.outputs;
-    const output = JSON.parse(text);
+    const [output] = ended.outputs;
     return { content: contentOf(output), structuredContent: output };
   }
 

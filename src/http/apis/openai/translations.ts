@@ -1,7 +1,8 @@
 /** Translates requests for embeddings, reranking and classification to inputs of a model, and outputs to answers. */
 import type { z } from "zod";
 import { type OpenAi, vectorSize } from "../../../author/openai.ts";
-import { Turn } from "../../../base/turn.ts";
+import { isObject } from "../../../base/json.ts";
+import { mapInTurns } from "../../../base/turn.ts";
 import type { ServedModel } from "../../served-model.ts";
 import type { Succeeded } from "../waited-predictions.ts";
 import { classifyRequest, embeddingRequest, memberFault, rerankRequest } from "./requests.ts";
@@ -43,10 +44,9 @@ export const embeddings: Translation<z.output<typeof embeddingRequest>, FieldsOf
     const isBase64 = request.encoding_format === "base64";
     const texts = [request.input].flat();
     let tokens = 0;
-    const data = await mapped(outputs, (output, index) => {
-      const row: Record<string, unknown> = JSON.parse(output);
-      tokens += tokensOf(fields, texts[index] ?? "", row);
-      const vector = row[fields.output];
+    const data = await mapInTurns(outputs, (output, index) => {
+      tokens += tokensOf(fields, texts[index] ?? "", output);
+      const vector = fieldOf(output, fields.output);
       const embedding = isBase64 && Array.isArray(vector) ? base64Of(vector) : vector;
       return JSON.stringify({ object: "embedding", index, embedding });
     });
@@ -60,23 +60,13 @@ function base64Of(vector: readonly number[]): string {
   return new Uint8Array(Float32Array.from(vector).buffer).toBase64();
 }
 
-function tokensOf({ tokens }: FieldsOf<"embeddings">, text: string, output: Record<string, unknown>): number {
+function tokensOf({ tokens }: FieldsOf<"embeddings">, text: string, output: unknown): number {
   if (typeof tokens === "function") return tokens(text);
-  return tokens === undefined ? 0 : Number(output[tokens]);
+  return tokens === undefined ? 0 : Number(fieldOf(output, tokens));
 }
 
-/** Milliseconds of work after which other events of the event loop run. */
-const MAX_HOLD_MS = 5;
-
-/** Maps a list like Array.map(), but lets other requests run in between. */
-async function mapped<T, R>(values: readonly T[], map: (value: T, index: number) => R): Promise<R[]> {
-  const results: R[] = [];
-  const turn = new Turn(MAX_HOLD_MS);
-  for (const [i, value] of values.entries()) {
-    results.push(map(value, i));
-    if (turn.isOver) await turn.next();
-  }
-  return results;
+function fieldOf(output: unknown, name: string): unknown {
+  return isObject(output) ? output[name] : undefined;
 }
 
 export function rerank(version: string): Translation<z.output<typeof rerankRequest>, FieldsOf<"rerank">> {
@@ -89,7 +79,7 @@ export function rerank(version: string): Translation<z.output<typeof rerankReque
       const results = outputs
         .map((output, index) => ({
           index,
-          relevance_score: Number(JSON.parse(output)[fields.score]),
+          relevance_score: Number(fieldOf(output, fields.score)),
           ...(return_documents === true && { document: { text: documents[index] } }),
         }))
         .sort((a, b) => b.relevance_score - a.relevance_score)
@@ -105,7 +95,7 @@ export const classify: Translation<z.output<typeof classifyRequest>, FieldsOf<"c
   inputs: ({ request: { input }, fields }) => [input].flat().map((text) => ({ [fields.input]: text })),
   answer({ fields, model }, { id, outputs }) {
     const data = outputs.map((output, index) => {
-      const scores = scoresIn(JSON.parse(output), fields);
+      const scores = scoresIn(output, fields);
       const [best] = scores.toSorted((a, b) => b.score - a.score);
       const [labels, probs] = [scores.map(({ label }) => label), scores.map(({ score }) => score)];
       return { index, label: best?.label, probs, labels, num_classes: scores.length };
@@ -122,9 +112,9 @@ interface Scored {
 }
 
 /** The labels and scores of an output, in its order. The types need no check: at its start, the server has checked the model's output schema. */
-function scoresIn(output: Record<string, unknown>, { scores: field, labels, label }: FieldsOf<"classify">): Scored[] {
-  const scores: unknown = output[field];
-  if (label !== undefined) return [{ label: String(output[label]), score: Number(scores) }];
+function scoresIn(output: unknown, { scores: field, labels, label }: FieldsOf<"classify">): Scored[] {
+  const scores = fieldOf(output, field);
+  if (label !== undefined) return [{ label: String(fieldOf(output, label)), score: Number(scores) }];
   if (labels !== undefined && Array.isArray(scores)) {
     return labels.map((label, i) => ({ label, score: Number(scores[i]) }));
   }

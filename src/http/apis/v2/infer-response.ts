@@ -22,11 +22,10 @@ interface Wanted {
 
 /**
  * Creates the body of the response.
- * @param outputs the output of each row, as JSON text
+ * @param rows the output of each row
  * @throws ProblemError 400 if rows differ in size, or a value does not fit the tensor's type
  */
-export function responseBody(head: object, outputs: readonly string[], { wanted, isWhole }: Wanted): ResponseBody {
-  const rows: unknown[] = outputs.map((text) => JSON.parse(text));
+export function responseBody(head: object, rows: readonly unknown[], { wanted, isWhole }: Wanted): ResponseBody {
   const binary: Uint8Array[] = [];
   const tensors = wanted.map((output) => {
     const { name, datatype } = output.field;

@@ -4,7 +4,7 @@ import { arrayTypes, countOf, type DType, dataOfBytes, type Tensor, type TensorD
 import { splitByLengths, textOfUtf8 } from "../../../base/bytes.ts";
 import { parsedJson } from "../../../base/json.ts";
 import { MAX_COST, sizeOfJson } from "../../../base/json-text.ts";
-import { HELD_PER_BYTE, LARGE_BYTES } from "../../../pipeline/inputs/body.ts";
+import { HELD_PER_BYTE } from "../../../pipeline/inputs/body.ts";
 import { checkDepth, type InputValues } from "../../../pipeline/inputs/input-decoder.ts";
 import { MAX_MESSAGE_BYTES, messageTooLarge } from "../../body-reader.ts";
 import { tooManyValues } from "../message.ts";
@@ -17,8 +17,6 @@ const FIELD_BYTES = 128;
 const GROWTH = 6;
 
 export interface PreparedInputs extends InputValues {
-  /** Whether the schema's check of the values would block the event loop. Large values become JSON text, which is checked in many turns. */
-  readonly isLarge: boolean;
   /** Upper bound of the bytes of the inputs, as values or as JSON text. */
   readonly maxBytes: number;
 }
@@ -55,7 +53,6 @@ export function prepareInputs({ rows, inputs }: InferRequest, isWhole: boolean):
   return {
     count: rows,
     values: () => Array.from({ length: rows }, (_, row) => valueAt(row)),
-    isLarge: checkedBytes > LARGE_BYTES,
     maxBytes: rows * sum(({ name }) => name.length + FIELD_BYTES) + GROWTH * checkedBytes + parsedBytes,
   };
 }

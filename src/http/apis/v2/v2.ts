@@ -4,7 +4,6 @@
  */
 import type { Context, Hono } from "hono";
 import { HELD_PER_BYTE } from "../../../pipeline/inputs/body.ts";
-import { inTurn } from "../../../pipeline/inputs/loop-turns.ts";
 import { ProblemError } from "../../problem.ts";
 import { contextOf, modelOf, perModel } from "../../request.ts";
 import { unreadyOf } from "../../routes/health.ts";
@@ -45,17 +44,13 @@ function addRoutes(app: Hono, options: ApiOptions): void {
       const request = requestOf(value, binary, { name, maxInputs, inputs, outputs });
       return { request, prepared: prepareInputs(request, inputs.isWhole) };
     };
-    const read = await readMessage(c.req.raw, options, convert, { headerLength });
+    const read = await readMessage(c.req.raw, options, convert, headerLength);
     const { request, prepared } = read.value;
     using charge = read.charge;
     // A small body may expand to many rows, so their memory is counted before the rows are created.
-    const bound = HELD_PER_BYTE * Math.max(0, prepared.maxBytes - read.bytes);
-    charge.mustGrow(bound);
-    const given = prepared.isLarge ? await inTurn(() => JSON.stringify(prepared.values())) : prepared;
-    // runInputs() counts the memory of a text.
-    if (typeof given === "string") charge.grow(-bound);
+    charge.mustGrow(HELD_PER_BYTE * Math.max(0, prepared.maxBytes - read.bytes));
     contextOf(c).byteFields = byteFields;
-    const waited = { inputs: given, bytes: read.bytes, charge, timeoutMs: request.timeoutMs };
+    const waited = { inputs: prepared, bytes: read.bytes, charge, timeoutMs: request.timeoutMs };
     const ended = await runInputs(c, model, waited);
     if (!ended.ok) return c.json({ error: ended.message }, 500);
     const head = { model_name: name, model_version: model.tag, id: request.id ?? ended.id };
