@@ -1,7 +1,7 @@
 /** Base class of the runners that call the model's own code: owns the sessions that the code uses. */
 import type { HookCaller } from "../author/hook-context.ts";
 import type { CallArgument, CallResult, DeviceTensor, ModelSession } from "../author/session.ts";
-import { SconceError } from "../base/errors.ts";
+import type { TensorSpecs } from "../author/tensor.ts";
 import { log } from "../base/log.ts";
 import type { NativeSession } from "./native/binding.ts";
 import { TensorScope } from "./tensor-scope.ts";
@@ -9,6 +9,9 @@ import { TensorScope } from "./tensor-scope.ts";
 export interface AuthorRunnerOptions {
   readonly sessions: Readonly<Record<string, NativeSession>>;
   readonly device?: string;
+  readonly inputs: TensorSpecs;
+  readonly outputs: TensorSpecs;
+  readonly parts: TensorSpecs;
 }
 
 export abstract class AuthorRunner {
@@ -38,12 +41,6 @@ export abstract class AuthorRunner {
 
   get packedLayers(): number {
     return this.#native.reduce((sum, session) => sum + session.packedLayers, 0);
-  }
-
-  /** Checks that the sessions are open. @throws SconceError `session_closed` after `dispose` */
-  protected requireOpen(): void {
-    if (this.#closed.signal.aborted)
-      throw new SconceError("session_closed", "the model was closed before this batch ran");
   }
 
   /**

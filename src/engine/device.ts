@@ -24,13 +24,15 @@ export async function resolveDevices(
 ): Promise<string[]> {
   const asked = operator ?? author ?? "auto";
   if (asked === "cpu") return ["cpu"];
-  const gpus = gpusOf(countGpus());
+  const gpus = Array.from({ length: countGpus() }, (_, index) => `cuda:${index}`);
   if (asked === "auto") {
     const [gpu] = gpus;
     return [gpu === undefined || (await anyForCpu(weights)) ? "cpu" : gpu];
   }
-  const missing = missingOf(asked, gpus);
-  if (missing.length === 0) return asked === "cuda:all" ? gpus : devicesIn(asked);
+  if (asked === "cuda:all" && gpus.length > 0) return gpus;
+  const wanted = devicesIn(asked);
+  const missing = wanted.filter((device) => !gpus.includes(device));
+  if (missing.length === 0) return wanted;
   const whose = operator === undefined ? ", which the model declares" : "";
   const there = gpus.length === 0 ? "there is no usable GPU here" : `the GPUs here are ${gpus.join(", ")}`;
   throw new SconceError(
@@ -46,17 +48,4 @@ async function anyForCpu(weights: readonly string[]): Promise<boolean> {
     if (new WeightsFile(file.path).device === "cpu") return true;
   }
   return false;
-}
-
-export function areThere(asked: string): boolean {
-  return asked === "cpu" || asked === "auto" || missingOf(asked, gpusOf(cudaDeviceCount())).length === 0;
-}
-
-function gpusOf(count: number): string[] {
-  return Array.from({ length: count }, (_, index) => `cuda:${index}`);
-}
-
-function missingOf(asked: string, gpus: readonly string[]): string[] {
-  if (asked === "cuda:all" && gpus.length > 0) return [];
-  return devicesIn(asked).filter((device) => !gpus.includes(device));
 }

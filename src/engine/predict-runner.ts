@@ -2,7 +2,7 @@
 
 import { drained, type InParts, isInParts } from "../author/parts.ts";
 import type { Predict } from "../author/session.ts";
-import type { Tensor, TensorSpecs } from "../author/tensor.ts";
+import type { Tensor } from "../author/tensor.ts";
 import { AuthorRunner, type AuthorRunnerOptions } from "./author-runner.ts";
 import { checkedOutputs } from "./checked-outputs.ts";
 import { hookError } from "./hook-fault.ts";
@@ -11,9 +11,6 @@ import type { PartSink, Runner } from "./runner.ts";
 
 interface PredictRunnerOptions extends AuthorRunnerOptions {
   readonly predict: Predict;
-  readonly inputs: TensorSpecs;
-  readonly outputs: TensorSpecs;
-  readonly parts: TensorSpecs;
 }
 
 export class PredictRunner extends AuthorRunner implements Runner {
@@ -31,7 +28,6 @@ export class PredictRunner extends AuthorRunner implements Runner {
   }
 
   async #run(items: readonly (readonly Tensor[])[], parts: PartSink | undefined): Promise<readonly Tensor[]> {
-    this.requireOpen();
     const { predict, outputs } = this.#options;
     try {
       const given = await predict(this.#stack(items), this.sessions, this.caller);

@@ -12,9 +12,6 @@ import type { PartSink, Runner, Stepped, Stepper } from "./runner.ts";
 
 interface StepRunnerOptions extends AuthorRunnerOptions {
   readonly steps: Steps;
-  readonly inputs: TensorSpecs;
-  readonly outputs: TensorSpecs;
-  readonly parts: TensorSpecs;
 }
 
 /** Limit of one `run`, because an item may never end. */
@@ -33,22 +30,18 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
   }
 
   async begin(tensors: readonly Tensor[]): Promise<unknown> {
-    this.requireOpen();
     const { steps, inputs } = this.#options;
     const names = Object.keys(inputs);
     // The given tensors may lie in shared memory, which later items overwrite.
     const own = tensors.map(copied).map(({ dtype, shape, data }, i) => [names[i], new ModelTensor(dtype, shape, data)]);
     try {
-      const state = await steps.begin(Object.fromEntries(own), this.sessions, this.caller);
-      this.tensors.search(state);
-      return state;
+      return await steps.begin(Object.fromEntries(own), this.sessions, this.caller);
     } catch (error) {
       throw hookError(error, "begin", "run_failed");
     }
   }
 
   async step(states: readonly unknown[]): Promise<readonly Stepped[]> {
-    this.requireOpen();
     const { steps } = this.#options;
     try {
       const results: unknown = await steps.step(states, this.sessions, this.caller);
@@ -121,9 +114,7 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
     const { outputs, parts } = this.#options;
     const part = "part" in result && result.part !== undefined ? await checked(parts, result.part) : undefined;
     if ("outputs" in result) return { part, outputs: await checked(outputs, result.outputs) };
-    const state = "state" in result ? result.state : undefined;
-    this.tensors.search(state);
-    return { part, state };
+    return { part, state: "state" in result ? result.state : undefined };
   }
 }
 

@@ -7,7 +7,6 @@ import { wireSchema } from "../../author/wire-schema.ts";
 import { codedError, hasCode, messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { slowStep } from "../../base/slow-step.ts";
-import { resolveDevices } from "../../engine/device.ts";
 import { itemCheck } from "../../engine/item-check.ts";
 import { batchSizeFor } from "../../engine/open-runners.ts";
 import { rowParting } from "../../engine/rows.ts";
@@ -28,7 +27,7 @@ import { exportedProgram } from "./plain/exported-program.ts";
 import { statedInputs } from "./plain/plain-model.ts";
 import { recording } from "./recorded-calls.ts";
 import { shortestMs } from "./shortest-time.ts";
-import { deviceOverride, type SourceModel } from "./source-model.ts";
+import { type SourceModel, trialDevices } from "./source-model.ts";
 import { StatedRows } from "./stated-rows.ts";
 import { type Trial, tryOutputs, tryParts, tryPostprocess } from "./trial.ts";
 import { allowsAnyNumber } from "./trial-items.ts";
@@ -96,8 +95,7 @@ class Stages {
     const { model, pathOf, example } = this.#source;
     this.#rows.warn();
     const predict = this.#options.isCompared && model.predict ? recording(model.predict, this.#calls) : model.predict;
-    const weights = Object.values(model.weights).map(pathOf);
-    const devices = await resolveDevices({ operator: deviceOverride(model), author: model.settings.device, weights });
+    const devices = await trialDevices(this.#source);
     this.#report.device = devices.join(", ");
     // The later search for the fastest number of threads starts with one. Without the search, all cores are used.
     const threads = this.#options.isMeasured ? 1 : availableParallelism();

@@ -2,11 +2,10 @@
 
 import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
-import { resolveDevices } from "../../engine/device.ts";
 import { differenceOf, text } from "../../pipeline/difference.ts";
 import { type ExampleRun, encodeGolden, MAX_GOLDEN_BYTES } from "../../pipeline/golden.ts";
 import { openWeights } from "../../pipeline/set-up.ts";
-import { deviceOverride, type SourceModel } from "./source-model.ts";
+import { type SourceModel, trialDevices } from "./source-model.ts";
 import { nearTies } from "./trial.ts";
 
 /**
@@ -15,9 +14,9 @@ import { nearTies } from "./trial.ts";
  * also the elements that differ from runs with nearly equal inputs.
  * @returns undefined if the encoded outputs are too large to store
  */
-export async function goldenOf({ model, pathOf }: SourceModel, run: ExampleRun): Promise<Uint8Array | undefined> {
-  const weights = Object.values(model.weights).map(pathOf);
-  const devices = await resolveDevices({ operator: deviceOverride(model), author: model.settings.device, weights });
+export async function goldenOf(source: SourceModel, run: ExampleRun): Promise<Uint8Array | undefined> {
+  const { model, pathOf } = source;
+  const devices = await trialDevices(source);
   const runners = await openWeights(model, { pathOf, devices, threads: 1, instances: 1, pack: false });
   try {
     const [runner] = runners;

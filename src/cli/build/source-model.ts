@@ -5,9 +5,9 @@ import { hasTensors, type Model, type ModelFacts, type OpenedModel, opened, with
 import { withoutFunctions } from "../../author/openai.ts";
 import type { TensorSpecs } from "../../author/tensor.ts";
 import { wireSchema } from "../../author/wire-schema.ts";
-import { SconceError } from "../../base/errors.ts";
+import { hasCode, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
-import { areThere } from "../../engine/device.ts";
+import { resolveDevices } from "../../engine/device.ts";
 import { loadOperators, torchVersion } from "../../engine/native/binding.ts";
 import { WeightsFile } from "../../engine/program/weights-file.ts";
 import { bundleModel } from "../../package/code/bundle.ts";
@@ -144,11 +144,17 @@ async function statedFacts(
   return { tensors: { inputs, outputs, parts: outputs }, batchSize: rows };
 }
 
-/** The device to use if the model's device is not on this machine; undefined otherwise. */
-export function deviceOverride({ settings: { device } }: Pick<ModelFacts, "settings">): string | undefined {
-  if (device === undefined || areThere(device)) return undefined;
-  log.warn(`The model declares the device ${device}, which this machine does not have: it is tried on another`);
-  return "auto";
+/** The devices for a trial: the devices of the declaration or, if this machine does not have them, another one. */
+export async function trialDevices({ model, pathOf }: Pick<SourceModel, "model" | "pathOf">): Promise<string[]> {
+  const { device } = model.settings;
+  const weights = Object.values(model.weights).map(pathOf);
+  try {
+    return await resolveDevices({ author: device, weights });
+  } catch (error) {
+    if (!hasCode(error, "device_unavailable")) throw error;
+    log.warn(`The model declares the device ${device}, which this machine does not have: it is tried on another`);
+    return resolveDevices({ weights });
+  }
 }
 
 type Declared = Pick<SourceModel, "model" | "batchSize" | "examples">;
