@@ -35,7 +35,9 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
     // The given tensors may lie in shared memory, which later items overwrite.
     const own = tensors.map(copied).map(({ dtype, shape, data }, i) => [names[i], new ModelTensor(dtype, shape, data)]);
     try {
-      return await steps.begin(Object.fromEntries(own), this.sessions, this.caller);
+      const state = await steps.begin(Object.fromEntries(own), this.sessions, this.caller);
+      this.tensors.search(state);
+      return state;
     } catch (error) {
       throw hookError(error, "begin", "run_failed");
     }
@@ -114,7 +116,9 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
     const { outputs, parts } = this.#options;
     const part = "part" in result && result.part !== undefined ? await checked(parts, result.part) : undefined;
     if ("outputs" in result) return { part, outputs: await checked(outputs, result.outputs) };
-    return { part, state: "state" in result ? result.state : undefined };
+    const state = "state" in result ? result.state : undefined;
+    this.tensors.search(state);
+    return { part, state };
   }
 }
 

@@ -7,15 +7,21 @@ import { NativeTensor } from "./native/native-tensor.ts";
 export class TensorScope {
   /** Weak references, so that tensors that the model's code no longer uses can be collected during a batch. */
   readonly #tensors = new Set<WeakRef<NativeTensor>>();
+  /** The tensors that `search` last found in the state of each item. */
+  readonly #found = new WeakMap<object, readonly NativeTensor[]>();
 
   add(tensor: NativeTensor): void {
     this.#tensors.add(new WeakRef(tensor));
   }
 
+  /** Finds the tensors in a state, so that `free` can keep them. Call it after each step. */
+  search(state: unknown): void {
+    if (isObject(state)) this.#found.set(state, tensorsIn(state));
+  }
+
   /** Frees all tensors except those in `states`, and those on which the code called `keep()`. */
   free(states: readonly unknown[] = []): void {
-    if (this.#tensors.size === 0) return;
-    const kept = new Set(states.flatMap((state) => (isObject(state) ? tensorsIn(state) : [])));
+    const kept = new Set(states.flatMap((state) => (isObject(state) ? (this.#found.get(state) ?? []) : [])));
     for (const reference of this.#tensors) {
       const tensor = reference.deref();
       if (tensor?.isTemporary && kept.has(tensor)) continue;
