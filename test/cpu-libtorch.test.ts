@@ -4,6 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from
 import { dirname, join } from "node:path";
 import { findAddon } from "../src/machine/libtorch/find-addon.ts";
 import { libraryFiles } from "../src/package/executable/library-files.ts";
+import { run } from "./helpers/child-output.ts";
 import { tempDir } from "./helpers/fixture.ts";
 
 /** An index on a port of this machine where nothing listens. */
@@ -25,13 +26,10 @@ echo "__version__ = '2.99.0+cpu'" > "$2/torch/version.py"
   return folder;
 }
 
-async function found(PATH: string, cache: string) {
+function found(PATH: string, cache: string) {
   const script = `import { cpuLibtorch } from ${JSON.stringify(module)};
     console.log(await cpuLibtorch("2.99.0+cu130").catch(({ code, message }) => code + ": " + message));`;
-  const env = { PATH, SCONCE_CACHE_DIR: cache, SCONCE_TORCH_INDEX: index };
-  const child = Bun.spawn([process.execPath, "-e", script], { env, stdout: "pipe", stderr: "pipe" });
-  const [stdout, stderr] = await Promise.all([child.stdout.text(), child.stderr.text()]);
-  return { stdout, stderr };
+  return run([process.execPath, "-e", script], { env: { PATH, SCONCE_CACHE_DIR: cache, SCONCE_TORCH_INDEX: index } });
 }
 
 test("pip installs torch for CPUs of the same release once, and a line says so", async () => {

@@ -143,6 +143,8 @@ print("full", flush=True)
 sys.stdin.read()
 `;
 
+import { run } from "./helpers/child-output.ts";
+
 describe("an answer", () => {
   test.each([201, 204, 206, 304])("of status %d is not a file", async (status) => {
     const body = status === 204 || status === 304 ? null : "words of the server";
@@ -310,11 +312,13 @@ test("proxy variables are ignored", async () => {
     console.log(await (await fetch("http://127.0.0.1:${server.port}/")).text());`;
   const url = `http://127.0.0.1:${proxy.port}`;
   const variables = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
-  const child = Bun.spawn([process.execPath, "-e", script], {
-    env: { ...process.env, ...Object.fromEntries(variables.map((name) => [name, url])), NO_PROXY: "", no_proxy: "" },
-    stderr: "inherit",
-  });
-  expect(await new Response(child.stdout).text()).toBe("direct\nproxy\n");
-  expect(await child.exited).toBe(0);
+  const env = {
+    ...process.env,
+    ...Object.fromEntries(variables.map((name) => [name, url])),
+    NO_PROXY: "",
+    no_proxy: "",
+  };
+  const ended = await run([process.execPath, "-e", script], { env });
+  expect(ended).toMatchObject({ code: 0, stdout: "direct\nproxy\n" });
   expect(proxied).toBe(1);
 });

@@ -5,6 +5,7 @@
 import { beforeAll, expect, test } from "bun:test";
 import { symlink } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
+import { run } from "./helpers/child-output.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { storeWith } from "./helpers/server.ts";
 
@@ -108,10 +109,9 @@ beforeAll(async () => {
 
 /** Runs a script that must succeed. @returns its standard output */
 async function outputOf(script: string, ...args: string[]): Promise<string> {
-  const child = Bun.spawn([process.execPath, "--bun", script, ...args], { cwd: root, stdout: "pipe", stderr: "pipe" });
-  const [out, err, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
-  if (code !== 0) throw new Error(`${script} ended with ${code}: ${out}${err}`);
-  return out;
+  const { code, stdout, stderr } = await run([process.execPath, "--bun", script, ...args], { cwd: root });
+  if (code !== 0) throw new Error(`${script} ended with ${code}: ${stdout}${stderr}`);
+  return stdout;
 }
 
 test("compiles under strict types", async () => {

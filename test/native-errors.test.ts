@@ -7,6 +7,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { float32, type Tensor } from "../src/author/tensor.ts";
 import type { SessionOptions } from "../src/engine/native/binding.ts";
+import { run } from "./helpers/child-output.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { sessions } from "./helpers/sessions.ts";
@@ -184,14 +185,11 @@ describe("the forward pass", () => {
       });
       const wide = { dtype: "float32", shape: [3, 5], data: new Float32Array(15) };
       console.log(await session.run([[wide]]).catch(({ code, message }) => code + ": " + message));`;
-    const child = Bun.spawn([process.execPath, "-e", script], {
-      cwd: join(import.meta.dir, ".."),
-      // glibc overwrites memory as soon as it is freed, which shows reads of freed memory.
-      env: { ...process.env, GLIBC_TUNABLES: "glibc.malloc.tcache_count=0:glibc.malloc.perturb=165" },
-      stderr: "pipe",
-    });
-    expect(await child.stdout.text()).toStartWith("run_failed: The size of tensor a (5) must match");
-    expect({ code: await child.exited, signal: child.signalCode }).toEqual({ code: 0, signal: null });
+    // glibc overwrites memory as soon as it is freed, which shows reads of freed memory.
+    const env = { ...process.env, GLIBC_TUNABLES: "glibc.malloc.tcache_count=0:glibc.malloc.perturb=165" };
+    const ended = await run([process.execPath, "-e", script], { cwd: join(import.meta.dir, ".."), env });
+    expect(ended).toMatchObject({ code: 0, signal: null });
+    expect(ended.stdout).toStartWith("run_failed: The size of tensor a (5) must match");
   });
 
   test("missing memory has its own error code", async () => {
@@ -229,9 +227,9 @@ test("importing the binding loads no addon, and a missing addon is reported with
     setNativeLocation({ path: "/absent/sconce.node", fix: "run it again" });
     const options = { path: "", device: "cpu", threads: 1, inputs: {}, outputs: {} };
     await openSession(options).catch((error) => console.log(error.code + ": " + error.message));`;
-  const child = Bun.spawn([process.execPath, "-e", script], { cwd: join(import.meta.dir, ".."), stderr: "pipe" });
-  expect(await new Response(child.stdout).text()).toMatch(
+  const { code, stdout } = await run([process.execPath, "-e", script], { cwd: join(import.meta.dir, "..") });
+  expect(stdout).toMatch(
     /^native_unavailable: the native addon cannot be loaded \(\/absent\/sconce\.node: .*\): run it again\n$/,
   );
-  expect(await child.exited).toBe(0);
+  expect(code).toBe(0);
 });

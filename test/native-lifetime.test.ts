@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { float32, type Tensor } from "../src/author/tensor.ts";
 import { openSession, type SessionOptions } from "../src/engine/native/binding.ts";
 import { keptMemory } from "../src/machine/libtorch/libtorch-env.ts";
+import { run } from "./helpers/child-output.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { sessions } from "./helpers/sessions.ts";
 import { fixtures } from "./helpers/weights.ts";
@@ -128,13 +129,10 @@ describe("dispose", () => {
 
 test("memory of large batches is released once batches are small", async () => {
   const script = require.resolve("./helpers/kept-memory-child.ts");
-  const child = Bun.spawn([process.execPath, "--no-install", script, made.path("totals.pt")], {
-    // The engine process has the same memory settings.
-    env: { ...process.env, ...keptMemory },
-    stdout: "pipe",
-    stderr: "inherit",
-  });
-  const { large, small } = await child.stdout.json();
+  // The engine process has the same memory settings.
+  const env = { ...process.env, ...keptMemory };
+  const { stdout } = await run([process.execPath, "--no-install", script, made.path("totals.pt")], { env });
+  const { large, small } = JSON.parse(stdout);
   expect(large).toBeGreaterThan(64_000_000);
   expect(small).toBeLessThan(large / 2);
 }, 60_000);

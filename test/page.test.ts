@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { fileURLToPath } from "node:url";
 import { hasBrowser } from "./helpers/browser.ts";
+import { run } from "./helpers/child-output.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { writeModel } from "./helpers/model-text.ts";
@@ -291,11 +292,10 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
       await visitor.says("Copied");
       const text = await visitor.browser.evaluate<string>("navigator.clipboard.readText()");
       await Bun.write(dir.join("request.ts"), text);
-      const child = Bun.spawn([command, "request.ts"], { cwd: dir.path, stdout: "pipe", stderr: "pipe" });
-      const [said, problem] = await Promise.all([child.stdout.text(), child.stderr.text()]);
+      const { code, stdout, stderr } = await run([command, "request.ts"], { cwd: dir.path });
       // Python has parsed the whole program when it misses the package, which is enough.
-      if (language === "Python" && problem.includes("No module named 'requests'")) continue;
-      expect([await child.exited, said]).toEqual([0, expect.stringContaining("success")]);
+      if (language === "Python" && stderr.includes("No module named 'requests'")) continue;
+      expect([code, stdout]).toEqual([0, expect.stringContaining("success")]);
       expect(proxy.posted.at(-1)).toEqual(proxy.posted[0]);
     }
   });

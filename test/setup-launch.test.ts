@@ -13,6 +13,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
+import { run as runProgram } from "./helpers/child-output.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 
 const root = dirname(import.meta.dir);
@@ -167,11 +168,7 @@ function pathWithBun(): string {
   return `${path}:${process.env.PATH}`;
 }
 
-async function run(
-  command: string[],
-  { cwd, path }: { cwd: string; path: string },
-): Promise<{ code: number; output: string }> {
-  const child = Bun.spawn(command, { cwd, env: { ...process.env, PATH: path }, stdout: "pipe", stderr: "pipe" });
-  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
-  return { code: await child.exited, output: out + err };
+async function run(command: string[], { cwd, path }: { cwd: string; path: string }) {
+  const { code, stdout, stderr } = await runProgram(command, { cwd, env: { ...process.env, PATH: path } });
+  return { code, output: stdout + stderr };
 }

@@ -18,6 +18,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { isSetUp } from "../scripts/setup.ts";
+import { run as runProgram } from "./helpers/child-output.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 
 const root = dirname(import.meta.dir);
@@ -304,15 +305,11 @@ interface CommandOptions {
   env?: Record<string, string | undefined>;
 }
 
-async function run(
-  command: string[],
-  { cwd, path, env = {} }: CommandOptions,
-): Promise<{ code: number; output: string }> {
+async function run(command: string[], { cwd, path, env = {} }: CommandOptions) {
   const changed = { ...env, ...(path ? { PATH: path, LIBTORCH: env.LIBTORCH } : {}) };
   // npm passes its settings, also those of this checkout, to child processes in variables `npm_config_NAME`.
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("npm_config_"));
   const full = { ...Object.fromEntries(inherited), ...changed };
-  const child = Bun.spawn(command, { cwd, env: full, stdout: "pipe", stderr: "pipe" });
-  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
-  return { code: await child.exited, output: out + err };
+  const { code, stdout, stderr } = await runProgram(command, { cwd, env: full });
+  return { code, output: stdout + stderr };
 }

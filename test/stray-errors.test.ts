@@ -3,6 +3,8 @@ import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { SconceError } from "../src/base/errors.ts";
 import { isOwnFault } from "../src/server/stray-errors.ts";
+import { run } from "./helpers/child-output.ts";
+import { refusal } from "./helpers/failure.ts";
 import { tempDir } from "./helpers/fixture.ts";
 
 const withStack = (...frames: string[]): Error =>
@@ -31,8 +33,6 @@ test.each([
     dir.join("own.ts"),
     `import { surviveStrayErrors } from ${module};\nsurviveStrayErrors();\nsetInterval(() => {}, 1000);\n${code};\n`,
   );
-  const child = Bun.spawn([process.execPath, "--no-install", dir.join("own.ts")], { stderr: "pipe" });
-  const stderr = await child.stderr.text();
-  expect(await child.exited).toBe(1);
-  expect(stderr).toContain("in sconce, which ends this process");
+  const ended = await run([process.execPath, "--no-install", dir.join("own.ts")]);
+  expect(ended).toMatchObject(refusal(1, "in sconce, which ends this process"));
 });

@@ -1,4 +1,22 @@
-/** The output of a child process. */
+/** Child processes: what they print, and how they end. */
+
+export interface Ended {
+  /** Exit code; beyond 128 for a signal. */
+  readonly code: number;
+  readonly signal: NodeJS.Signals | number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs a command until it ends. @param options.env all variables of the process; default: those of this process */
+export async function run(
+  command: readonly string[],
+  { cwd = process.cwd(), env = process.env }: { readonly cwd?: string; readonly env?: NodeJS.Dict<string> } = {},
+): Promise<Ended> {
+  const child = Bun.spawn([...command], { cwd, env, stdin: "ignore", stdout: "pipe", stderr: "pipe" });
+  const [stdout, stderr, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  return { code, signal: child.signalCode, stdout, stderr };
+}
 
 /** Resolves with the first match in the output. Reading continues afterwards: a full pipe would block the process. */
 export async function matchIn(output: ReadableStream<Uint8Array>, pattern: RegExp): Promise<RegExpExecArray> {

@@ -2,6 +2,7 @@
 import { beforeAll, expect, test } from "bun:test";
 import { cp, readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { run as runProgram } from "../helpers/child-output.ts";
 import { type CliOptions, cli as run } from "../helpers/cli.ts";
 import { fixture, tempDir } from "../helpers/fixture.ts";
 import { fixtures } from "../helpers/weights.ts";
@@ -21,12 +22,8 @@ beforeAll(async () => {
 
 async function compile(folder: string): Promise<{ code: number; output: string }> {
   const compiler = join(root, "node_modules", "typescript", "bin", "tsc");
-  const child = Bun.spawn([process.execPath, "--bun", compiler, "-p", folder, "--pretty", "false"], {
-    stdin: "ignore",
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-  return { code: await child.exited, output: await child.stdout.text() };
+  const { code, stdout } = await runProgram([process.execPath, "--bun", compiler, "-p", folder, "--pretty", "false"]);
+  return { code, output: stdout };
 }
 
 test("the folder type-checks outside this checkout; a wrong field is a type error", async () => {

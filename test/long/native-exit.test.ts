@@ -1,6 +1,7 @@
 /** A process that uses sessions exits with the right code in every situation, without a crash or a hang. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
+import { run } from "../helpers/child-output.ts";
 import { fixture } from "../helpers/fixture.ts";
 import { fixtures } from "../helpers/weights.ts";
 
@@ -24,19 +25,11 @@ const disposals = ["open", "disposing", "disposed"];
 
 async function leave(way: string, batches: number): Promise<unknown> {
   const script = join(import.meta.dir, "../helpers/leave.ts");
-  const child = Bun.spawn([process.execPath, script, made.path("slow.pt"), way, `${batches}`, ...disposals], {
-    stdout: "ignore",
-    stderr: "pipe",
-  });
-  const errors = await new Response(child.stderr).text();
-  const code = await child.exited;
+  const command = [process.execPath, script, made.path("slow.pt"), way, `${batches}`, ...disposals];
+  const { code, signal, stderr } = await run(command);
   // If the exit is an exception, the output has the exception, so only words of a crash count. Any other exit must
   // print nothing.
-  return {
-    code,
-    signal: child.signalCode,
-    errors: code === 1 ? /panic|terminate called|Segmentation/.test(errors) : errors,
-  };
+  return { code, signal, errors: code === 1 ? /panic|terminate called|Segmentation/.test(stderr) : stderr };
 }
 
 for (const [way, code] of Object.entries(codes)) {
@@ -55,9 +48,8 @@ test.each([
   async (addon, name) => {
     const script = join(import.meta.dir, "../helpers/terminated-workers.ts");
     const path = join(import.meta.dir, "../../build/Release", addon);
-    const child = Bun.spawn([process.execPath, script, path, name], { stdout: "pipe", stderr: "ignore" });
-    expect(await child.stdout.text()).toBe("all are terminated\n");
-    expect({ code: await child.exited, signal: child.signalCode }).toEqual({ code: 0, signal: null });
+    const ended = await run([process.execPath, script, path, name]);
+    expect(ended).toMatchObject({ code: 0, signal: null, stdout: "all are terminated\n" });
   },
   60_000,
 );

@@ -9,6 +9,7 @@ import { z } from "zod";
 import { float32, float64, type Tensor, type TensorSpecs, tensor } from "../../src/author/tensor.ts";
 import type { NativeSession } from "../../src/engine/native/binding.ts";
 import { keptMemory } from "../../src/machine/libtorch/libtorch-env.ts";
+import { run } from "../helpers/child-output.ts";
 import { failure } from "../helpers/failure.ts";
 import { sessions } from "../helpers/sessions.ts";
 import { fixtures } from "../helpers/weights.ts";
@@ -148,13 +149,10 @@ describe("an input whose size the layers refuse", () => {
 
 test("packed weights are freed with their session, and the system gets the memory back", async () => {
   const script = require.resolve("../helpers/packed-memory-child.ts");
-  const child = Bun.spawn([process.execPath, "--no-install", script, join(folder, "Vast.pt")], {
-    // The engine process has the same memory settings.
-    env: { ...process.env, ...keptMemory },
-    stdout: "pipe",
-    stderr: "inherit",
-  });
-  const { opened, disposed } = await child.stdout.json();
+  // The engine process has the same memory settings.
+  const env = { ...process.env, ...keptMemory };
+  const { stdout } = await run([process.execPath, "--no-install", script, join(folder, "Vast.pt")], { env });
+  const { opened, disposed } = JSON.parse(stdout);
   expect(opened).toBeGreaterThan(64_000_000);
   expect(disposed).toBeLessThan(opened / 2);
 }, 60_000);
@@ -162,13 +160,10 @@ test("packed weights are freed with their session, and the system gets the memor
 /** Runs batches of two sizes `count` times in a process. @returns the names of oneDNN's operations in each pass */
 async function passesOf(count: number): Promise<string[][]> {
   const script = require.resolve("../helpers/packed-reorders-child.ts");
-  const child = Bun.spawn([process.execPath, "--no-install", script, join(folder, "Scales.pt"), String(count)], {
-    // With this variable oneDNN prints every operation.
-    env: { ...process.env, ONEDNN_VERBOSE: "profile_exec" },
-    stdout: "pipe",
-    stderr: "inherit",
-  });
-  const [, ...passes] = (await child.stdout.text()).split("pass\n");
+  const command = [process.execPath, "--no-install", script, join(folder, "Scales.pt"), String(count)];
+  // With this variable oneDNN prints every operation.
+  const { stdout } = await run(command, { env: { ...process.env, ONEDNN_VERBOSE: "profile_exec" } });
+  const [, ...passes] = stdout.split("pass\n");
   return passes.map((text) => [...text.matchAll(/,exec,cpu,(\w+)/g)].map(([, operation = ""]) => operation));
 }
 
