@@ -8,6 +8,7 @@ import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
 import { uncheckedModules } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";
 import { sessions } from "./helpers/sessions.ts";
+import { filled } from "./helpers/tensors.ts";
 
 const open = sessions();
 let folder: string;
@@ -19,8 +20,7 @@ beforeAll(async () => {
 const session = (file: string, input: readonly (number | string)[], output: readonly (number | string)[]) =>
   open({ path: join(folder, file), inputs: { x: float32(...input) }, outputs: { y: float32(...output) } });
 
-const ones = (...shape: number[]): Tensor =>
-  tensor(new Float32Array(shape.reduce((size, each) => size * each, 1)).fill(1), shape);
+const ones = (...shape: number[]) => filled(1, ...shape);
 
 test("a traced LSTM refuses an input of the wrong width, and runs the next input", async () => {
   const lstm = await session("lstm.pt", ["time", "width"], ["time", 3]);

@@ -5,7 +5,7 @@
 import { dlopen } from "bun:ffi";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { arrayTypes, type DType, type Tensor, type TensorSpec } from "../src/author/tensor.ts";
+import type { DType, Tensor, TensorSpec } from "../src/author/tensor.ts";
 import {
   cudaDeviceCount,
   loadOperators,
@@ -16,9 +16,9 @@ import {
 import { NativeTensor } from "../src/engine/native/native-tensor.ts";
 import { openRunners } from "../src/engine/open-runners.ts";
 import { WeightsFile } from "../src/engine/program/weights-file.ts";
-import { closeWithin } from "./helpers/close-tensors.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
+import { closeWithin, elementsIn, itemsOf } from "./helpers/tensors.ts";
 import { fixtures } from "./helpers/weights.ts";
 import references from "./models/dtypes.json" with { type: "json" };
 
@@ -83,16 +83,12 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
       const dtype = name as DType;
       const spec: TensorSpec = { dtype, dims: [6] };
       const { input, outputs } = Reflect.get(references, name) as { input: string; outputs: string[] };
-      const elements = (text: string) => new arrayTypes[dtype](Uint8Array.fromBase64(text).buffer);
       const opened = await session(join(import.meta.dir, "models/dtypes.pt"), {
         inputs: { x: spec },
         outputs: { flipped: spec, larger: spec, twice: spec },
       });
-      const rows = [0, 1].map((row): Tensor[] => [
-        { dtype, shape: [6], data: elements(input).slice(row * 6, row * 6 + 6) },
-      ]);
-      const given = await opened.run(rows);
-      expect(given.map(({ data }) => data)).toEqual(outputs.map(elements));
+      const given = await opened.run(itemsOf([{ dtype, shape: [2, 6], data: elementsIn(dtype, input) }]));
+      expect(given.map(({ data }) => data)).toEqual(outputs.map((text) => elementsIn(dtype, text)));
     });
 
     test("in a method call", async () => {

@@ -7,6 +7,7 @@ import { arrayTypes, type DType, pad, type Tensor, type TensorSpec } from "../sr
 import { batchStacker, openSession } from "../src/engine/native/binding.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { sessions } from "./helpers/sessions.ts";
+import { elementsIn, itemsOf } from "./helpers/tensors.ts";
 import references from "./models/dtypes.json" with { type: "json" };
 
 const path = join(import.meta.dir, "models/dtypes.pt");
@@ -14,16 +15,12 @@ const columns = 6;
 const referenceSchema = z.object({ input: z.base64(), outputs: z.array(z.base64()).length(3) });
 const dtypes = Object.keys(arrayTypes).filter((name): name is DType => name in arrayTypes);
 
-function elements(dtype: DType, text: string): Tensor["data"] {
-  return new arrayTypes[dtype](Uint8Array.fromBase64(text).buffer);
-}
-
 for (const dtype of dtypes) {
   describe(dtype, () => {
     const reference = referenceSchema.parse(Reflect.get(references, dtype));
-    const input = elements(dtype, reference.input);
+    const input = elementsIn(dtype, reference.input);
     const expected = reference.outputs.map(
-      (text): Tensor => ({ dtype, shape: [2, columns], data: elements(dtype, text) }),
+      (text): Tensor => ({ dtype, shape: [2, columns], data: elementsIn(dtype, text) }),
     );
     const spec: TensorSpec = { dtype, dims: [columns] };
     const open = sessions();
@@ -31,10 +28,7 @@ for (const dtype of dtypes) {
     const session = fixture(() => open({ path, inputs: { x: spec }, outputs }));
 
     test("has PyTorch's values in a batch, to the limits of its range", async () => {
-      const rows = [0, 1].map((row): Tensor[] => [
-        { dtype, shape: [columns], data: input.slice(row * columns, (row + 1) * columns) },
-      ]);
-      expect(await session.run(rows)).toEqual(expected);
+      expect(await session.run(itemsOf([{ dtype, shape: [2, columns], data: input }]))).toEqual(expected);
     });
 
     test("has PyTorch's values in a method call", async () => {
@@ -57,15 +51,9 @@ for (const dtype of dtypes) {
       const bits = { float16: float16Bits(fill), bfloat16: bfloat16Bits(fill), int64: BigInt(fill) };
       const value = Reflect.get(bits, dtype) ?? fill;
       expect([...x.data]).toEqual([...input.slice(0, 4), value, value, ...input.slice(0, columns)]);
-      expect(await padded.run(items)).toEqual(await session.run(rowsOf(x)));
+      expect(await padded.run(items)).toEqual(await session.run(itemsOf([x])));
     });
   });
-}
-
-function rowsOf({ dtype, shape, data }: Tensor): Tensor[][] {
-  const [rows = 0, ...rest] = shape;
-  const size = data.length / rows;
-  return Array.from({ length: rows }, (_, i) => [{ dtype, shape: rest, data: data.slice(i * size, (i + 1) * size) }]);
 }
 
 test("two padded dimensions around a fixed dimension are each padded with their own value", async () => {
@@ -88,7 +76,7 @@ test("two padded dimensions around a fixed dimension are each padded with their 
       const spec: TensorSpec = { dtype: "float32", dims: declared };
       const outputs = { flipped: spec, larger: spec, twice: spec };
       const session = await openSession({ path, device: "cpu", threads: 1, inputs: { x: spec }, outputs });
-      const result = await session.run(declared === dims ? items : rowsOf(x));
+      const result = await session.run(declared === dims ? items : itemsOf([x]));
       await session.dispose();
       return result;
     }),

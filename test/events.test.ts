@@ -8,20 +8,18 @@ import { eventsOf } from "./helpers/events.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { livePrediction } from "./helpers/live.ts";
-import { storeWith, type TestServer } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 
 const store = fixture(() => storeWith("lab", "stage", "parts"));
 const lab = fixture(() => store.serve("lab", { accessLog: false }));
 const stage = fixture(() => store.serve("stage"));
 
 const accept = { Accept: "text/event-stream" };
-const watch = ({ client }: TestServer, path: string, headers: Record<string, string> = {}) =>
-  client.fetch(path, { headers: { ...accept, ...headers } });
 
 test("each output is sent when it is complete, and the last event equals the answer to GET", async () => {
   await using gate = hold();
   const { prediction_id: id } = await lab.client.create([{ x: 1, before: gate.url("a") }, { x: 2 }]);
-  const events = eventsOf(await watch(lab, `/predictions/${id}`));
+  const events = eventsOf(await lab.client.watch(id));
   const next = async () => (await events.next()).value;
   expect(await next()).toMatchObject({ event: "start", data: { prediction_id: id } });
   expect(await next()).toMatchObject({ event: "output", data: { index: 1, output: { y: 5 } } });
@@ -35,28 +33,28 @@ test("a client that reconnects continues after its last event; after the end, it
   await using gate = hold();
   const { prediction_id: id } = await lab.client.create([{ x: 1, before: gate.url("a") }, { x: 2 }, { x: 3 }]);
   let lastId = "";
-  for await (const { event, id: eventId, data } of eventsOf(await watch(lab, `/predictions/${id}`))) {
+  for await (const { event, id: eventId, data } of eventsOf(await lab.client.watch(id))) {
     if (event !== "output") continue;
     expect(data).toMatchObject({ index: 1 });
     lastId = eventId;
     break;
   }
-  const resumed = await watch(lab, `/predictions/${id}`, { "Last-Event-ID": lastId });
+  const resumed = await lab.client.watch(id, { "Last-Event-ID": lastId });
   gate.release("a");
   const seen = async (response: Response) =>
     (await Array.fromAsync(eventsOf(response))).map(({ event, data }) => [event, Object(data).index]);
   const completed = ["completed", undefined];
   expect(await seen(resumed)).toEqual([["output", 2], ["output", 0], completed]);
-  const late = await watch(lab, `/predictions/${id}`, { "Last-Event-ID": lastId });
+  const late = await lab.client.watch(id, { "Last-Event-ID": lastId });
   expect(await seen(late)).toEqual([["output", 0], ["output", 1], ["output", 2], completed]);
-  expect((await watch(lab, `/predictions/${id}`, { "Last-Event-ID": "end" })).status).toBe(204);
+  expect((await lab.client.watch(id, { "Last-Event-ID": "end" })).status).toBe(204);
 });
 
 test("logs of a demo are sent as they are written", async () => {
   await using gate = hold();
   const demo = stage.client.demos;
   const { prediction_id: id } = await demo.create([{ x: 1, say: "grüße 👋", before: gate.url("a") }]);
-  const events = eventsOf(await watch(stage, `/demo/${id}`));
+  const events = eventsOf(await stage.client.demos.watch(id));
   let logs = "";
   for await (const { event, data } of events) {
     if (event === "log") logs += data;
@@ -74,7 +72,7 @@ test.each(["words", "40,000 words"])(
     if (amount !== "words") words.push(`${"\u2028\u0085é".repeat(13_000)}${"x\u2029".repeat(13_000)}`);
     const { prediction_id: id } = await parts.client.create([{ x: 1, words }]);
     const { outputs } = await parts.client.end(id);
-    const text = await (await watch(parts, `/predictions/${id}`)).text();
+    const text = await (await parts.client.watch(id)).text();
     expect(text).not.toMatch(/[\u0085\u2028\u2029]/);
     const events = text.split("\n\n").flatMap((event) => /^data: (.*)$/m.exec(event)?.[1] ?? []);
     const sent = JSON.parse(events.at(-1) ?? "");
@@ -180,6 +178,6 @@ describe("POST", () => {
 
   test("that is refused gets a problem", async () => {
     expect(await lab.client.refused([{ y: 1 }], accept)).toMatchObject({ status: 422 });
-    expect((await watch(lab, "/predictions/none")).status).toBe(404);
+    expect((await lab.client.watch("none")).status).toBe(404);
   });
 });

@@ -11,6 +11,7 @@ import { FrameBlocks, type FrameMemory, FrameReader, frameKinds, Outbox } from "
 import { ItemFrames, RowsFrames } from "../src/engine/remote/tensor-frames.ts";
 import { isOwnFault } from "../src/server/stray-errors.ts";
 import { until } from "./helpers/running.ts";
+import { bytesOf } from "./helpers/tensors.ts";
 
 /** A socket whose first writes accept only the numbers of bytes in `sizes`. Later writes accept everything. */
 class SlowSocket {
@@ -52,8 +53,6 @@ function randomTensor(dtype: DType, shape: readonly number[]): Tensor {
   crypto.getRandomValues(new Uint8Array(data.buffer));
   return { dtype, shape, data };
 }
-
-const bytesOf = ({ data }: Tensor) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 
 function expectSame(got: readonly Tensor[], given: readonly Tensor[]): void {
   expect(got.map(({ dtype, shape }) => ({ dtype, shape }))).toEqual(

@@ -9,6 +9,7 @@ import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
 import { frozenNetworks } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";
 import { sessions } from "./helpers/sessions.ts";
+import { itemsOf } from "./helpers/tensors.ts";
 
 const tensorSchema = z.object({ shape: z.array(z.int()), data: z.array(z.number()) });
 const networksSchema = z.record(z.string(), z.object({ files: z.array(z.string()), x: tensorSchema, y: tensorSchema }));
@@ -31,22 +32,17 @@ async function run(file: string, { x, y, pack }: { x: Known; y: Known; pack: boo
     outputs: { y: float32(...y.shape.slice(1)) },
     pack,
   });
-  await session.run(items(x));
-  const [given] = await session.run(items(x));
+  await session.run(itemsOf([tensorOf(x)]));
+  const [given] = await session.run(itemsOf([tensorOf(x)]));
   if (given === undefined) throw new Error(`${file} gave nothing`);
   return given;
 }
 
-function items({ shape: [rows = 0, ...rest], data }: Known): Tensor[][] {
-  const size = data.length / rows;
-  return Array.from({ length: rows }, (_, i) => [
-    tensor(Float32Array.from(data.slice(i * size, (i + 1) * size)), rest),
-  ]);
-}
+const tensorOf = ({ shape, data }: Known) => tensor(Float32Array.from(data), shape);
 
 async function call(file: string, x: Known): Promise<Tensor> {
   const session = await open({ path: join(folder, file) });
-  return (await session.call("forward", [tensor(Float32Array.from(x.data), x.shape)])) as Tensor;
+  return (await session.call("forward", [tensorOf(x)])) as Tensor;
 }
 
 /** Largest difference between two outputs, relative to the larger value, or absolute for values below 1. */

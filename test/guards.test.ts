@@ -11,6 +11,7 @@ import { guardExpression } from "../src/engine/program/guard-expression.ts";
 import { type GuardSource, programGuards } from "../src/engine/program/program-guards.ts";
 import { SessionGuards } from "../src/engine/program/session-guards.ts";
 import { guardValues } from "./helpers/exports.ts";
+import { filled } from "./helpers/tensors.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 const valuesSchema = z.object({
@@ -54,11 +55,7 @@ test("an unsupported guard is refused by name", () => {
 });
 
 const symbol = (name: string) => ({ as_expr: { expr_str: `Symbol('${name}', positive=True, integer=True)` } });
-const zeros = (...shape: number[]): Tensor => ({
-  dtype: "float32",
-  shape,
-  data: new Float32Array(shape.reduce((a, b) => a * b, 1)),
-});
+const zeros = (...shape: number[]) => filled(0, ...shape);
 
 function guards(source: Partial<GuardSource>, declared: TensorSpecs = { x: float32("width") }): SessionGuards {
   return new SessionGuards(programGuards({ inputs: [], ranges: {}, code: [], ...source }), declared);

@@ -3,6 +3,7 @@ import { inflateSync } from "node:zlib";
 import fc from "fast-check";
 import { Image, type NormalizedOptions, type PixelOptions } from "../src/author/media.ts";
 import { failureOf } from "./helpers/failure.ts";
+import { greatestDifference } from "./helpers/tensors.ts";
 
 const folder = new URL("./data/media/", import.meta.url);
 
@@ -23,13 +24,6 @@ const read = (name: string) => Bun.file(new URL(name, folder)).bytes();
 
 async function open(name: string): Promise<Image> {
   return new Image({ bytes: await read(name), mediaType: "application/octet-stream" });
-}
-
-function greatestDifference(a: Uint8Array, b: Uint8Array): number {
-  expect(a.length).toBe(b.length);
-  let greatest = 0;
-  for (const [i, value] of a.entries()) greatest = Math.max(greatest, Math.abs(value - (b[i] ?? Number.NaN)));
-  return greatest;
 }
 
 describe("pixels equal Pillow's, or differ by 1 of 255 where transparency is resampled", () => {

@@ -6,6 +6,7 @@ import { float32, tensor } from "../src/author/tensor.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { sessions } from "./helpers/sessions.ts";
+import { rowOf } from "./helpers/tensors.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 const path = join(import.meta.dir, "models/methods.pt");
@@ -111,11 +112,7 @@ describe("an AOTInductor package", () => {
     const [x] = fixture.items[5] ?? [];
     if (x === undefined) throw new Error("the fixture has no item");
     const result = await session.call("forward", [{ ...x, shape: [1, ...x.shape] }]);
-    const rows = fixture.expected.map(({ dtype, shape, data }) => {
-      const size = data.length / (shape[0] ?? 1);
-      return { dtype, shape: [1, ...shape.slice(1)], data: data.slice(5 * size, 6 * size) };
-    });
-    expect(result).toEqual(rows);
+    expect(result).toEqual(rowOf(fixture.expected, 5));
   });
 
   test("has no other method, and accepts only tensors", async () => {

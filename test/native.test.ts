@@ -2,10 +2,10 @@
 import { describe, expect, test } from "bun:test";
 import { copyFile, readFile } from "node:fs/promises";
 import { float32, type Tensor } from "../src/author/tensor.ts";
-import { closeWithin } from "./helpers/close-tensors.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { withCode } from "./helpers/rewritten-package.ts";
 import { sessions } from "./helpers/sessions.ts";
+import { closeWithin, rowOf } from "./helpers/tensors.ts";
 import { type Fixture, fixtures } from "./helpers/weights.ts";
 
 const made = fixture(fixtures, 600_000);
@@ -16,14 +16,6 @@ const session = ({ path, inputs, outputs }: Pick<Fixture, "path" | "inputs" | "o
   open({ path, inputs, outputs });
 
 const expectClose = closeWithin(1e-5);
-
-/** Row `i` of each output, in the shape of a batch of one. */
-function row(outputs: readonly Tensor[], i: number): Tensor[] {
-  return outputs.map(({ dtype, shape, data }) => {
-    const size = data.length / (shape[0] ?? 1);
-    return { dtype, shape: [1, ...shape.slice(1)], data: data.slice(i * size, (i + 1) * size) };
-  });
-}
 
 const combinations = ["float32", "int64", "uint8"].flatMap((dtype) =>
   ["one tensor", "one tuple", "one list", "one dict", "several tensor", "several dict"].map(
@@ -38,7 +30,7 @@ test.each([...combinations, "aotinductor float32 one tuple"])(
     expectClose(await opened.run(fixture.items), fixture.expected);
     for (const i of [0, 17, 63]) {
       const item = fixture.items[i] ?? [];
-      expectClose(await opened.run([item]), row(fixture.expected, i));
+      expectClose(await opened.run([item]), rowOf(fixture.expected, i));
     }
   },
 );
@@ -106,7 +98,7 @@ describe("shapes", () => {
     // The mean is over real tokens, so it is the same without padding. A batch of one has no padding.
     const [alone, , unpadded] = await opened.run(cut.slice(2));
     if (alone === undefined) throw new Error("three outputs");
-    expectClose([alone], row([mean], 2));
+    expectClose([alone], rowOf([mean], 2));
     expect(unpadded?.shape).toEqual([1, 1]);
   });
 

@@ -5,7 +5,8 @@ import { elements } from "../src/author/elements.ts";
 import { arrayTypes, type TensorSpec } from "../src/author/tensor.ts";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import * as sconce from "../src/index.ts";
-import { type DType, ndarray, pad, type Tensor, tensor, z } from "../src/index.ts";
+import { type DType, ndarray, pad, tensor, z } from "../src/index.ts";
+import { bytesOf } from "./helpers/tensors.ts";
 
 const { float32, float64, int64, uint8, bool, bfloat16, float16 } = sconce;
 const dtypes = Object.keys(arrayTypes) as DType[];
@@ -32,7 +33,6 @@ const dataUri = (bytes: Uint8Array, parameters = "") =>
   `data:application/octet-stream${parameters};base64,${bytes.toBase64()}`;
 /** So many bytes of 0. */
 const zeros = (count: number, parameters = "") => dataUri(new Uint8Array(count), parameters);
-const bytesOf = ({ data }: Tensor) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 
 /** A file in NumPy's format (numpy.lib.format). */
 function npy(

@@ -4,8 +4,7 @@
  */
 import { describe, expect, test } from "bun:test";
 import { clientOf, type RunningCli } from "./helpers/cli.ts";
-import type { Client } from "./helpers/client.ts";
-import { eventsOf, type ServerEvent } from "./helpers/events.ts";
+import { eventsOf, nextEvent, type ServerEvent } from "./helpers/events.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { inRole } from "./helpers/running.ts";
@@ -25,16 +24,11 @@ interface PartData {
 }
 
 const accept = { Accept: "text/event-stream" };
-const watch = (from: Client, id: string, headers: Record<string, string> = {}) =>
-  from.fetch(`/predictions/${id}`, { headers: { ...accept, ...headers } });
 
 /** The data of the next event `part` of a stream, with the event's id. */
 async function nextPart(events: AsyncGenerator<ServerEvent>): Promise<PartData & { readonly id: string }> {
-  for (;;) {
-    const { value, done } = await events.next();
-    if (done) throw new Error("the stream has ended");
-    if (value.event === "part") return { ...(value.data as PartData), id: value.id };
-  }
+  const { data, id } = await nextEvent(events, "part");
+  return { ...(data as PartData), id };
 }
 
 const partsOf = (events: readonly ServerEvent[], index: number): PartData[] =>
@@ -59,7 +53,7 @@ function lastRun(parts: readonly PartData[]): string[] {
 /** Starts a prediction, reads its first part, and leaves it waiting for its second round. */
 async function begun(gate: Hold, from = client, rounds = 3) {
   const { prediction_id: id } = await from.create([{ x: 1, rounds, gate: gate.url("") }]);
-  const events = eventsOf(await watch(from, id));
+  const events = eventsOf(await from.watch(id));
   gate.release("r0");
   const first = await nextPart(events);
   expect(first).toMatchObject({ index: 0, sequence: 0, part: { text: "round 0" } });
@@ -154,7 +148,7 @@ describe("parts of predict", () => {
       client.create([{ x: 3, ...input }]),
       client.create([{ x: 4, ...input }]),
     ]);
-    const events = eventsOf(await watch(client, stays.prediction_id));
+    const events = eventsOf(await client.watch(stays.prediction_id));
     for (const round of ["r1", "r2"]) gate.release(round);
     await client.end(blocker);
     other.release("r0");
@@ -180,7 +174,7 @@ test("parts of a killed engine process are replaced by the parts of the next one
   expect(again).toMatchObject({ sequence: 0, part: { text: "round 0" } });
   expect(again.part.pid).not.toBe(engine);
   // A reader that comes later gets no part of the killed process.
-  expect((await nextPart(eventsOf(await watch(client, id)))).part.pid).toBe(again.part.pid);
+  expect((await nextPart(eventsOf(await client.watch(id)))).part.pid).toBe(again.part.pid);
   for (const round of ["r1", "r2"]) gate.release(round);
   const rest = await Array.fromAsync(events);
   expect(lastRun([again, ...partsOf(rest, 0)])).toEqual(["round 0", "round 1", "round 2"]);
@@ -198,7 +192,7 @@ test("a client that reconnects after the HTTP process was killed gets the parts 
   gate.release("r1");
   let response: Response | undefined;
   while (!response?.ok) {
-    response = await watch(from, id, { "Last-Event-ID": first.id, Connection: "close" }).catch(() => undefined);
+    response = await from.watch(id, { "Last-Event-ID": first.id, Connection: "close" }).catch(() => undefined);
   }
   // The prediction waits for the gate, so it has not ended when the client reconnects.
   gate.release("r2");

@@ -12,8 +12,6 @@ import { SharedServer } from "./helpers/shared-server.ts";
 const server = new SharedServer(["parts"], "parts");
 
 const accept = { Accept: "text/event-stream" };
-const watch = (path: string, headers: Record<string, string> = {}) =>
-  server.client.fetch(path, { headers: { ...accept, ...headers } });
 const post = async (inputs: readonly unknown[]) => Array.fromAsync(eventsOf(await server.client.post(inputs, accept)));
 const named = (events: readonly ServerEvent[], name: string) =>
   events.filter(({ event }) => event === name).map(({ data }) => data);
@@ -67,7 +65,7 @@ describe("an event stream of POST", () => {
 test("parts are sent as they are yielded, before the output is known", async () => {
   await using gate = hold();
   const { prediction_id: id } = await server.client.create([{ x: 1, words, gate: gate.url("") }]);
-  const events = eventsOf(await watch(`/predictions/${id}`));
+  const events = eventsOf(await server.client.watch(id));
   expect(await take(events, 1)).toMatchObject([{ event: "start" }]);
   for (const [sequence, text] of words.entries()) {
     gate.release(`w${sequence}`);
@@ -83,15 +81,15 @@ test("a reader that comes later gets all parts from the first on; a reader that 
   const { prediction_id: id } = await server.client.create([{ x: 1, words, gate: gate.url("") }]);
   for (const name of ["w0", "w1"]) gate.release(name);
   await gate.arrived("w2");
-  const late = await take(eventsOf(await watch(`/predictions/${id}`)), 3);
+  const late = await take(eventsOf(await server.client.watch(id)), 3);
   expect(late.map(({ data }) => data)).toMatchObject([{}, { sequence: 0 }, { sequence: 1 }]);
-  const resumed = eventsOf(await watch(`/predictions/${id}`, { "Last-Event-ID": late[1]?.id ?? "" }));
+  const resumed = eventsOf(await server.client.watch(id, { "Last-Event-ID": late[1]?.id ?? "" }));
   expect(await take(resumed, 1)).toMatchObject([{ event: "part", data: { sequence: 1 } }]);
   gate.release("w2");
   gate.release("end");
   expect((await take(resumed, 9)).map(({ event }) => event)).toEqual(["part", "output", "completed"]);
   // The prediction has ended, so its output has replaced the parts.
-  const after = await Array.fromAsync(eventsOf(await watch(`/predictions/${id}`)));
+  const after = await Array.fromAsync(eventsOf(await server.client.watch(id)));
   expect(after.map(({ event }) => event)).toEqual(["start", "output", "completed"]);
 });
 
@@ -194,7 +192,7 @@ test("cancelling stops postprocess at its next yield, and its finally blocks run
 test("the demo of a model without a demo has parts, too", async () => {
   await using gate = hold();
   const { prediction_id: id } = await server.client.demos.create([{ x: 1, words, gate: gate.url("") }]);
-  const events = eventsOf(await watch(`/demo/${id}`));
+  const events = eventsOf(await server.client.demos.watch(id));
   for (const name of ["w0", "w1", "w2", "end"]) gate.release(name);
   const all = await Array.fromAsync(events);
   expect(named(all, "part")).toHaveLength(3);

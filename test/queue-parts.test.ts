@@ -1,7 +1,7 @@
 /** Parts and outputs of a running prediction reach the event streams of every replica. */
 import { describe, expect, test } from "bun:test";
 import { clientOf } from "./helpers/cli.ts";
-import { eventsOf, type ServerEvent } from "./helpers/events.ts";
+import { eventsOf, nextEvent, type ServerEvent } from "./helpers/events.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
@@ -19,34 +19,26 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
 
   const accept = { Accept: "text/event-stream" };
   const watch = async ({ client }: TestServer, id: string, headers: Record<string, string> = {}) =>
-    eventsOf(await client.fetch(`/predictions/${id}`, { headers: { ...accept, ...headers } }));
-  /** The next event of a stream that is no comment. */
-  async function next(events: AsyncGenerator<ServerEvent>): Promise<ServerEvent> {
-    for (;;) {
-      const { value, done } = await events.next();
-      if (done) throw new Error("the stream has ended");
-      if (value.event !== "") return value;
-    }
-  }
+    eventsOf(await client.watch(id, headers));
   const words = ["one", "two", "three"];
 
   test("have parts as they are yielded, from the first one on, and continue on another replica", async () => {
     await using gate = hold();
     const { prediction_id: id } = await front.client.create([{ x: 1, words, gate: gate.url("") }]);
     const events = await watch(front, id);
-    expect(await next(events)).toMatchObject({ event: "start" });
+    expect(await nextEvent(events)).toMatchObject({ event: "start" });
     gate.release("w0");
-    const first = await next(events);
+    const first = await nextEvent(events);
     expect(first).toMatchObject({ event: "part", data: { index: 0, sequence: 0, part: { text: "one" } } });
     const late = await watch(other, id);
-    expect(await next(late)).toMatchObject({ event: "start" });
-    expect(await next(late)).toEqual(first);
+    expect(await nextEvent(late)).toMatchObject({ event: "start" });
+    expect(await nextEvent(late)).toEqual(first);
     gate.release("w1");
-    const second = await next(late);
+    const second = await nextEvent(late);
     expect(second).toMatchObject({ event: "part", data: { sequence: 1 } });
-    expect(await next(events)).toEqual(second);
+    expect(await nextEvent(events)).toEqual(second);
     const resumed = await watch(other, id, { "Last-Event-ID": first.id });
-    expect(await next(resumed)).toEqual(second);
+    expect(await nextEvent(resumed)).toEqual(second);
     for (const name of ["w2", "end"]) gate.release(name);
     for (const stream of [events, late, resumed]) {
       expect((await Array.fromAsync(stream)).map(({ event }) => event)).toEqual(["part", "output", "completed"]);
@@ -83,13 +75,13 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
     await using killed = start();
     const { prediction_id: id } = await own.client.create([{ x: 1, after: gate.url("a") }, { x: 2 }]);
     const events = await watch(own, id);
-    expect(await next(events)).toMatchObject({ event: "start" });
-    expect(await next(events)).toMatchObject({ event: "output", data: { index: 1 } });
+    expect(await nextEvent(events)).toMatchObject({ event: "start" });
+    expect(await nextEvent(events)).toMatchObject({ event: "output", data: { index: 1 } });
     killed.kill("SIGKILL");
     await using saving = start();
     await clientOf(saving);
     const later = await watch(own, id);
-    expect(await next(later)).toMatchObject({ event: "start" });
+    expect(await nextEvent(later)).toMatchObject({ event: "start" });
     gate.release("a");
     const outputsOf = async (stream: AsyncGenerator<ServerEvent>) =>
       (await Array.fromAsync(stream)).flatMap(({ event, data }) => (event === "output" ? [data] : []));
@@ -112,15 +104,15 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
     const { prediction_id: id } = await own.client.create([{ x: 1, rounds: 3, gate: gate.url("") }]);
     const events = await watch(own, id);
     gate.release("r0");
-    expect(await next(events)).toMatchObject({ event: "start" });
+    expect(await nextEvent(events)).toMatchObject({ event: "start" });
     const engine = (await inRole(killed.pid, "engine"))[0];
-    expect(await next(events)).toMatchObject({ event: "part", data: { sequence: 0, part: { pid: engine } } });
+    expect(await nextEvent(events)).toMatchObject({ event: "part", data: { sequence: 0, part: { pid: engine } } });
     await gate.arrived("r1");
     await using saving = start();
     await clientOf(saving);
     const pid = (await inRole(saving.pid, "engine"))[0];
     killed.kill("SIGKILL");
-    expect(await next(events)).toMatchObject({ event: "part", data: { sequence: 0, part: { pid } } });
+    expect(await nextEvent(events)).toMatchObject({ event: "part", data: { sequence: 0, part: { pid } } });
     for (const name of ["r1", "r2"]) gate.release(name);
     const rest = await Array.fromAsync(events);
     expect(rest.filter(({ event }) => event !== "").map(({ event, data }) => [event, data])).toMatchObject([

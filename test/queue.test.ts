@@ -124,8 +124,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     const { prediction_id: id } = await demos.create([{ x: 1, say: "aloha", before: gate.url("a") }]);
     let logs = "";
     const names: string[] = [];
-    const stream = await demoFront.client.fetch(`/demo/${id}`, { headers: { Accept: "text/event-stream" } });
-    const events = eventsOf(stream);
+    const events = eventsOf(await demos.watch(id));
     const next = async () => {
       const { value } = await events.next();
       names.push(value?.event ?? "");

@@ -108,7 +108,7 @@ test("a running prediction ends on the build that began it, and stays readable, 
   const { client, cli } = server;
   const ids = [await begun(client, gate, "a", 1), await begun(client, gate, "b", 2)];
   const [first = "", second = ""] = ids;
-  const stream = eventsOf(await client.fetch(`/predictions/${first}`, { headers: { Accept: "text/event-stream" } }));
+  const stream = eventsOf(await client.watch(first));
   expect(await server.switchTo("v2")).toEqual(switched(named("v2")));
   expect(outputOf(await client.predict([{ x: 1 }]))).toBe(1003);
   // The earlier build still runs both.

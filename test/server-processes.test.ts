@@ -146,12 +146,7 @@ describe("a server with two HTTP processes", () => {
     const created = await createOnBoth(client, gate.url("a"));
     expect(await client.metric("sconce_queued_items")).toBe(created.size);
     const [canceled = ""] = created.keys();
-    const accept = { Accept: "text/event-stream" };
-    const streams = await Promise.all(
-      [...created.keys()].map((id) =>
-        client.fetch(`/predictions/${id}`, { headers: { ...accept, Connection: "close" } }),
-      ),
-    );
+    const streams = await Promise.all([...created.keys()].map((id) => client.watch(id, { Connection: "close" })));
     expect(await client.cancel(canceled)).toMatchObject({ status: "failed", error_message: "Canceled" });
     created.delete(canceled);
     const ends = streams.map(async (response) => (await Array.fromAsync(eventsOf(response))).at(-1)?.event);

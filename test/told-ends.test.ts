@@ -38,9 +38,7 @@ const ways: Readonly<Record<string, (id: string, end: () => void) => Promise<unk
     await until(async () => "finished_at" in (await server.client.read(id)));
   },
   "follows its events": async (id, end) => {
-    for await (const { event } of eventsOf(
-      await server.client.fetch(`/predictions/${id}`, { headers: { Accept: "text/event-stream" } }),
-    )) {
+    for await (const { event } of eventsOf(await server.client.watch(id))) {
       if (event === "start") end();
       if (event === "completed") return;
     }

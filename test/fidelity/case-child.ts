@@ -7,7 +7,8 @@ import type { Tensor } from "../../src/author/tensor.ts";
 import { messageOf } from "../../src/base/errors.ts";
 import { compiledProgram } from "../../src/cli/build/plain/compiled-program.ts";
 import { type NativeSession, openSession } from "../../src/engine/native/binding.ts";
-import { type Case, CaseFolder, itemsOf, type Run } from "./case.ts";
+import { itemsOf } from "../helpers/tensors.ts";
+import { type Case, CaseFolder, type Run } from "./case.ts";
 import { compare, leavesOf } from "./compare.ts";
 import { type Outcome, right, type Verdict } from "./verdict.ts";
 

@@ -91,14 +91,3 @@ export class CaseFolder {
     return leaves.map((each) => ("value" in each ? each.value : this.tensor(each)));
   }
 }
-
-/** Splits stacked tensors into the items of a batch: items[i][j] is row i of tensor j. */
-export function itemsOf(stacked: readonly Tensor[]): Tensor[][] {
-  const rows = stacked[0]?.shape[0] ?? 0;
-  return Array.from({ length: rows }, (_, row) =>
-    stacked.map(({ dtype, shape, data }) => {
-      const size = data.length / rows;
-      return { dtype, shape: shape.slice(1), data: data.slice(row * size, (row + 1) * size) };
-    }),
-  );
-}

@@ -91,6 +91,11 @@ export class Client {
     return this.fetch(`${this.path}/${id}`, { headers }).then(bodyOf);
   }
 
+  /** Requests the event stream of a prediction. */
+  watch(id: string, headers: Headers = {}): Promise<Response> {
+    return this.fetch(`${this.path}/${id}`, { headers: { Accept: "text/event-stream", ...headers } });
+  }
+
   /** Resolves with the prediction once it has ended. */
   end(id: string): Promise<PredictionBody> {
     return this.read(id, { Prefer: "wait" });

@@ -31,6 +31,15 @@ export async function* eventsOf(response: Response): AsyncGenerator<ServerEvent>
   }
 }
 
+/** The next event of a stream with this name; by default the next event that is no comment. */
+export async function nextEvent(events: AsyncGenerator<ServerEvent>, name?: string): Promise<ServerEvent> {
+  for (;;) {
+    const { value, done } = await events.next();
+    if (done) throw new Error("the stream has ended");
+    if (name === undefined ? value.event !== "" : value.event === name) return value;
+  }
+}
+
 function split(line: string): [string, string] {
   const colon = line.indexOf(":");
   return [line.slice(0, colon), line.slice(colon + 2)];

@@ -1,9 +1,10 @@
 /** Weights that Python exports, with outputs that PyTorch computes for them, stored in `.sconce/fixtures`. */
 import { join } from "node:path";
 import { z } from "zod";
-import { arrayTypes, countOf, type Tensor, type TensorSpec } from "../../src/author/tensor.ts";
-import { dtype, itemsOf } from "../fidelity/case.ts";
+import { countOf, type Tensor, type TensorSpec } from "../../src/author/tensor.ts";
+import { dtype } from "../fidelity/case.ts";
 import { made } from "./made.ts";
+import { elementsIn, itemsOf } from "./tensors.ts";
 
 /** A weights file with its declared tensors, `rows` items, and the outputs that PyTorch computes for these. */
 export interface Fixture {
@@ -82,7 +83,7 @@ async function make(name: string, sources: readonly string[]): Promise<Fixtures>
 /** The tensors of these base64 texts, each with the rows of all items. */
 function stacked(specs: Record<string, z.infer<typeof specSchema>>, texts: Record<string, string>): Tensor[] {
   return Object.entries(specs).map(([name, { dtype, dims }]) => {
-    const data = new arrayTypes[dtype](Uint8Array.from(Buffer.from(texts[name] ?? "", "base64")).buffer);
+    const data = elementsIn(dtype, texts[name] ?? "");
     return { dtype, shape: [data.length / countOf(dims), ...dims], data };
   });
 }

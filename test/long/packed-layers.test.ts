@@ -12,6 +12,7 @@ import { keptMemory } from "../../src/machine/libtorch/libtorch-env.ts";
 import { run } from "../helpers/child-output.ts";
 import { failure } from "../helpers/failure.ts";
 import { sessions } from "../helpers/sessions.ts";
+import { itemsOf } from "../helpers/tensors.ts";
 import { fixtures } from "../helpers/weights.ts";
 
 const tensorSchema = z.object({ shape: z.array(z.int()), data: z.array(z.number()) });
@@ -87,10 +88,7 @@ async function open(file: string, network: string, pack?: boolean): Promise<Nati
 /** The inputs of the network for which PyTorch's outputs are known, as items. */
 function items(network: string) {
   const { shape = [], data = [] } = known[network]?.x ?? {};
-  const size = data.length / (shape[0] ?? 1);
-  return Array.from({ length: shape[0] ?? 0 }, (_, i) => [
-    tensor(Float32Array.from(data.slice(i * size, (i + 1) * size)), shape.slice(1)),
-  ]);
+  return itemsOf([tensor(Float32Array.from(data), shape)]);
 }
 
 describe.each(files)("$file", ({ file, network, packed, most = 1e-4 }) => {

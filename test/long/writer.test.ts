@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { clientOf } from "../helpers/cli.ts";
-import { eventsOf, type ServerEvent } from "../helpers/events.ts";
+import { eventsOf, nextEvent, type ServerEvent } from "../helpers/events.ts";
 import { writerDevices } from "../helpers/exports.ts";
 import { fixture } from "../helpers/fixture.ts";
 import { inRole, until } from "../helpers/running.ts";
@@ -32,17 +32,12 @@ const steps = () => client.metric('sconce_batches_total{cause="step"}');
 
 async function opened(input: object): Promise<{ id: string; events: AsyncGenerator<ServerEvent> }> {
   const { prediction_id: id } = await client.create([input]);
-  const response = await client.fetch(`/predictions/${id}`, { headers: { Accept: "text/event-stream" } });
-  return { id, events: eventsOf(response) };
+  return { id, events: eventsOf(await client.watch(id)) };
 }
 
 /** Text of the next event `part`. */
 async function nextPart(events: AsyncGenerator<ServerEvent>): Promise<string> {
-  for (;;) {
-    const { value, done } = await events.next();
-    if (done) throw new Error("the stream has ended");
-    if (value.event === "part") return (value.data as { part: string }).part;
-  }
+  return ((await nextEvent(events, "part")).data as { part: string }).part;
 }
 
 describe("texts", () => {

@@ -1,0 +1,55 @@
+/** Makes, splits and compares tensors. */
+import { expect } from "bun:test";
+import { arrayTypes, countOf, type DType, type Tensor } from "../../src/author/tensor.ts";
+
+/** A tensor of float32 with equal elements. */
+export function filled(value: number, ...shape: number[]): Tensor<"float32"> {
+  return { dtype: "float32", shape, data: new Float32Array(countOf(shape)).fill(value) };
+}
+
+/** The elements of a dtype whose bytes a text in base64 has. */
+export function elementsIn(dtype: DType, base64: string): Tensor["data"] {
+  return new arrayTypes[dtype](Uint8Array.fromBase64(base64).buffer);
+}
+
+export function bytesOf({ data }: Tensor): Uint8Array {
+  return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+}
+
+/** Splits stacked tensors into the items of a batch: items[i][j] is row i of tensor j. */
+export function itemsOf(stacked: readonly Tensor[]): Tensor[][] {
+  const rows = stacked[0]?.shape[0] ?? 0;
+  return Array.from({ length: rows }, (_, row) =>
+    stacked.map(({ dtype, shape, data }) => {
+      const size = data.length / rows;
+      return { dtype, shape: shape.slice(1), data: data.slice(row * size, (row + 1) * size) };
+    }),
+  );
+}
+
+/** Row `i` of each stacked tensor, in the shape of a batch of one. */
+export function rowOf(stacked: readonly Tensor[], i: number): Tensor[] {
+  return (itemsOf(stacked)[i] ?? []).map((tensor) => ({ ...tensor, shape: [1, ...tensor.shape] }));
+}
+
+export function greatestDifference(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  expect(a.length).toBe(b.length);
+  return Array.from(a).reduce((most, value, i) => Math.max(most, Math.abs(value - (b[i] ?? Number.NaN))), 0);
+}
+
+/**
+ * @param tolerance absolute and relative error of an element @returns a function that expects equal dtypes and shapes,
+ * and close elements
+ */
+export const closeWithin = (tolerance: number) => (given: readonly Tensor[], expected: readonly Tensor[]) => {
+  expect(given.map(({ dtype, shape }) => ({ dtype, shape: [...shape] }))).toEqual(
+    expected.map(({ dtype, shape }) => ({ dtype, shape: [...shape] })),
+  );
+  for (const [i, { data }] of given.entries()) {
+    const far = [...data].findIndex((value, at) => {
+      const want = Number(expected[i]?.data[at]);
+      return !(Math.abs(Number(value) - want) <= tolerance + tolerance * Math.abs(want));
+    });
+    expect([i, far]).toEqual([i, -1]);
+  }
+};
