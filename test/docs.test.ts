@@ -19,16 +19,6 @@ async function documentOf({ client }: TestServer): Promise<Json> {
   return (await (await client.fetch("/openapi.json")).json()) as Json;
 }
 
-function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null;
-}
-
-/** All values of fields named `key`, at any depth. */
-function valuesOf(value: unknown, key: string): unknown[] {
-  if (!isObject(value)) return [];
-  return Object.entries(value).flatMap(([name, inner]) => [...(name === key ? [inner] : []), ...valuesOf(inner, key)]);
-}
-
 describe("/docs", () => {
   test("loads only files of the server", async () => {
     const response = await server.client.fetch("/docs");
@@ -101,49 +91,6 @@ describe("/openapi.json", () => {
     const model = (await (await server.client.fetch("/")).json()) as Json;
     expect(targetOf("/components/schemas/Input", document)).toEqual(model.input_schema);
     expect(targetOf("/components/schemas/Output", document)).toEqual(model.output_schema);
-  });
-
-  test("has no dangling reference", () => {
-    const references = valuesOf(document, "$ref");
-    expect(references.length).toBeGreaterThan(5);
-    for (const reference of references) {
-      expect(reference).toStartWith("#/");
-      expect(targetOf(String(reference), document)).toBeObject();
-    }
-  });
-
-  test("describes exactly the existing routes", async () => {
-    const paths = document.paths as Record<string, Record<string, Json>>;
-    for (const path of [
-      "/",
-      "/health/live",
-      "/health/ready",
-      "/predictions",
-      "/predictions/{prediction_id}",
-      "/predictions/{prediction_id}/cancel",
-      "/demo/{demo_id}",
-      "/demo/{demo_id}/cancel",
-    ]) {
-      expect(Object.keys(paths)).toContain(path);
-    }
-    for (const [path, operations] of Object.entries(paths)) {
-      for (const method of Object.keys(operations)) {
-        const response = await server.client.fetch(path, { method: method.toUpperCase() });
-        const { type } = (await response.json().catch(() => ({}))) as { type?: string };
-        expect({ path, method, type }).not.toEqual({
-          path,
-          method,
-          type: expect.stringMatching(/:not_found$|:method_not_allowed$/),
-        });
-      }
-    }
-  });
-
-  test("gives every operation a unique id and a summary", () => {
-    const operations = Object.values(document.paths as Json).flatMap((path) => Object.values(path as Json));
-    const ids = operations.map((operation) => (operation as Json).operationId);
-    expect(new Set(ids).size).toBe(operations.length);
-    for (const operation of operations) expect(operation).toMatchObject({ summary: expect.any(String) });
   });
 
   test("lists the problems of a prediction", () => {

@@ -13,7 +13,7 @@ import { failureOf } from "./helpers/failure.ts";
 import { tempDir } from "./helpers/fixture.ts";
 import { seeded } from "./helpers/loads.ts";
 
-const INPUTS = 50;
+const INPUTS = 100;
 const program = fileURLToPath(new URL("../src/cli/commands/init/template/model.pt2", import.meta.url));
 
 test.each(Object.keys(targets))("damaged inputs of the target %s are read or refused", async (name) => {

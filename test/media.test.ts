@@ -211,13 +211,6 @@ describe("size and shape", () => {
   });
 });
 
-/** Decodes a file, which must give pixels or an error that a client gets. */
-async function pixelsOrRefusal(bytes: Uint8Array): Promise<void> {
-  const outcome = await new Image({ bytes, mediaType: "image/png" }).pixels({ width: 9 }).catch((error) => error);
-  if (!(outcome instanceof Error)) return;
-  expect(outcome).toHaveProperty("code", expect.stringMatching(/^file_(invalid|too_large)$/));
-}
-
 describe("invalid and oversized images", () => {
   const jpegs = ["baseline.jpg", "progressive.jpg", "turned.jpg"];
   test.each([...jpegs, "rgb.png", "rgb.webp", "grey16.png"])("%s that is truncated is refused", async (name) => {
@@ -226,31 +219,6 @@ describe("invalid and oversized images", () => {
       const cut = new Image({ bytes: bytes.subarray(0, Math.floor(bytes.length * share)), mediaType: "image/png" });
       expect((await failureOf(cut.pixels({ width: 8, height: 8 }))).code).toBe("file_invalid");
     }
-  });
-
-  test("removed, repeated or swapped pieces give pixels or a coded error", async () => {
-    const originals = await Promise.all(
-      ["rgb.png", "baseline.jpg", "progressive.jpg", "rgb.webp", "animated.gif"].map(read),
-    );
-    const place = fc.double({ min: 0, max: 1, noNaN: true });
-    const change = fc.record({ from: place, length: fc.nat(40), to: place, isKept: fc.boolean() });
-    await fc.assert(
-      fc.asyncProperty(
-        fc.constantFrom(...originals),
-        fc.array(change, { minLength: 1, maxLength: 3 }),
-        async (original, changes) => {
-          const bytes = changes.reduce((all, { from, length, to, isKept }) => {
-            const start = Math.floor(from * all.length);
-            const piece = all.subarray(start, start + length);
-            const rest = isKept ? all : Buffer.concat([all.subarray(0, start), all.subarray(start + length)]);
-            const at = Math.floor(to * rest.length);
-            return Buffer.concat([rest.subarray(0, at), piece, rest.subarray(at)]);
-          }, Buffer.from(original));
-          await pixelsOrRefusal(bytes);
-        },
-      ),
-      { numRuns: 300 },
-    );
   });
 
   test("the field's limit of pixels applies, and messages have the URL without its query", async () => {

@@ -6,7 +6,7 @@ import { decodeDataUrl } from "../src/author/data-url.ts";
 import { ModelFile } from "../src/author/file.ts";
 import { Image } from "../src/author/media.ts";
 import { arrayFromBytes } from "../src/author/ndarray-bytes.ts";
-import { arrayFromLists, bytesFromArray, listsFromArray } from "../src/author/ndarray-wire.ts";
+import { bytesFromArray } from "../src/author/ndarray-wire.ts";
 import { float64, int64, type Tensor, tensor } from "../src/author/tensor.ts";
 
 const shapes = fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 4 });
@@ -109,19 +109,6 @@ describe.each([["float64", number, float64] as const, ["int64", fc.maxSafeIntege
         fc.property(tensors, (given) => {
           expect(arrayFromBytes(specOf(given), bytesFromArray(given))).toEqual({ array: given, faults: [] } as never);
         }),
-      );
-    });
-
-    test("is read from the lists that were written, if it has elements", () => {
-      fc.assert(
-        fc.property(
-          tensors.filter(({ data }) => data.length > 0),
-          (given) => {
-            const { lists, faults } = listsFromArray(given);
-            expect(faults).toEqual([]);
-            expect(arrayFromLists(specOf(given), lists)).toEqual({ array: given, faults: [] } as never);
-          },
-        ),
       );
     });
   },
