@@ -156,28 +156,6 @@ test("waiting halves of a failed batch count as waiting items", async () => {
 });
 
 describe("an item that was running when a process died", () => {
-  test("runs alone when all runners are idle, before all other items", async () => {
-    const simulation = new Simulation({ maxBatchSize: 4, runners: 2 });
-    const lane = {};
-    simulation.add({}, 16);
-    const [one, two] = simulation.add(lane, 2, { isAlone: true });
-    simulation.add({}, 16);
-    await simulation.clock.drain();
-    const begins = simulation.batches.map(({ items, startedAtMs }) => [startedAtMs, items.length]);
-    // Four batches come first: each of the two runners runs one batch and has the next one committed.
-    expect(begins.slice(0, 8)).toEqual([
-      [0, 4],
-      [0, 4],
-      [10, 4],
-      [10, 4],
-      [20, 1],
-      [30, 1],
-      [40, 4],
-      [40, 4],
-    ]);
-    expect(simulation.done.slice(16, 18)).toEqual([one?.id ?? -1, two?.id ?? -1]);
-  });
-
   test("is dispatched after the reports of all earlier items, since it may end the process", async () => {
     const simulation = new Simulation({ maxBatchSize: 4 });
     simulation.add({}, 2);

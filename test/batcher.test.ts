@@ -98,21 +98,6 @@ test("the delay of an item starts when the item is ready; full batches do not wa
   expect(simulation.batches.at(-1)?.startedAtMs).toBe(100);
 });
 
-test("removing a prediction does not change the other items of its batch", async () => {
-  const simulation = new Simulation({ maxBatchSize: 4 });
-  const [removed, kept] = [{}, {}];
-  simulation.add({}, 1);
-  simulation.add(removed, 5);
-  const items = simulation.add(kept, 1);
-  expect(
-    simulation.cancel(removed).length +
-      simulation.batches.flatMap((batch) => batch.items).filter(({ lane }) => lane === removed).length,
-  ).toBe(5);
-  await simulation.clock.drain();
-  expect(simulation.done).toContain(items[0]?.id ?? -1);
-  expect(simulation.batcher.length).toBe(0);
-});
-
 const sizes = (maxBatchSize: number) => ({ maxBatchSize, mostOf: () => maxBatchSize });
 test.each([
   ["of one size", (count: number) => sizes(count / 2), 1, () => 0],

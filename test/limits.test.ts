@@ -31,14 +31,6 @@ describe("batches", () => {
     expect(Math.max(...(outputs ?? []).map(({ together }) => Number(together)))).toBe(16);
   });
 
-  test("are counted by size in the metrics", async () => {
-    await using server = await store.serve("lab");
-    await server.client.predict([{ x: 1 }, { x: 2 }, { x: 3 }]);
-    expect(await server.client.metric("sconce_batch_size_sum")).toBe(3);
-    expect(await server.client.metric('sconce_items_total{status="success"}')).toBe(3);
-    expect(await server.client.metric('sconce_predictions_total{status="success"}')).toBe(1);
-  });
-
   test("do not let a large prediction starve a small one", async () => {
     await using server = await store.serve("lab");
     const large = await server.client.create(Array.from({ length: 10_000 }, () => ({ x: 1, steps: 1 })));
