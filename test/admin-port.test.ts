@@ -2,7 +2,7 @@
  * Routes of the public port and of the admin port, with `--admin-port`, and `--api` without page and docs.
  * Warnings at the start of a server without keys.
  */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { appendFileSync } from "node:fs";
 import { makeKey } from "../src/cli/commands/key.ts";
 import type { Permission } from "../src/http/access/key-file.ts";
@@ -13,13 +13,10 @@ import { fixture, tempDir } from "./helpers/fixture.ts";
 import { storeWith } from "./helpers/server.ts";
 
 const adminPort = { host: "127.0.0.1", port: 0 };
-let admin: Client;
 
 const store = fixture(() => storeWith("lab"));
 const server = fixture(() => store.serve("lab", { adminPort, corsOrigin: ["*"], host: "0.0.0.0" }));
-beforeAll(async () => {
-  admin = server.admin ?? server.client;
-});
+const admin = fixture(() => server.admin ?? server.client);
 
 const status = async (client: Client, method: string, path: string, headers: Readonly<Record<string, string>> = {}) =>
   (await client.fetch(path, { method, headers })).status;

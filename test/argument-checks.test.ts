@@ -2,7 +2,7 @@
  * For some operator arguments libtorch crashes or reads foreign memory. sconce checks such inputs, and fails their
  * batch.
  */
-import { beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
 import { uncheckedModules } from "./helpers/exports.ts";
@@ -11,11 +11,7 @@ import { sessions } from "./helpers/sessions.ts";
 import { filled } from "./helpers/tensors.ts";
 
 const open = sessions();
-let folder: string;
-
-beforeAll(async () => {
-  folder = await uncheckedModules();
-}, 120_000);
+const folder = await uncheckedModules();
 
 const session = (file: string, input: readonly (number | string)[], output: readonly (number | string)[]) =>
   open({ path: join(folder, file), inputs: { x: float32(...input) }, outputs: { y: float32(...output) } });

@@ -2,10 +2,9 @@
  * Demos of a model that throw, never end or never stop writing. They run in a separate server process, and no other
  * request suffers.
  */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
-import type { Client } from "./helpers/client.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole } from "./helpers/running.ts";
@@ -55,9 +54,6 @@ const model = modelText({
   }`,
 });
 
-let client: Client;
-let demos: Client;
-
 const home = fixture(tempDir);
 const dir = fixture(tempDir);
 const server = fixture(async () => {
@@ -66,10 +62,8 @@ const server = fixture(async () => {
   if (code !== 0) throw new Error(stderr);
   return startCli(["serve", "acts", "-p", "0", "--host", "127.0.0.1"], { env });
 });
-beforeAll(async () => {
-  client = await clientOf(server);
-  demos = client.demos;
-});
+const client = fixture(() => clientOf(server));
+const demos = fixture(() => client.demos);
 
 /**
  * Requests a faulty demo, a prediction and a sound demo at once, and later another sound demo. Checks that all but the

@@ -1,17 +1,16 @@
 /** `sconce dev` serves a model folder, and reloads it after changes. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { copyFile, mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { type RunningCli, startCli } from "./helpers/cli.ts";
-import { type TempDir, tempDir } from "./helpers/fixture.ts";
+import { clientOf, startCli } from "./helpers/cli.ts";
+import type { Client } from "./helpers/client.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { descendants, inRole, isRunning, until } from "./helpers/running.ts";
 import { modelFolder } from "./helpers/server.ts";
 
-let dir: TempDir;
-let dev: RunningCli;
-let url: string;
+let client: Client;
 
 /** A model.ts that answers with `text` and with the text of a file outside its folder. */
 const giving = (text: string, more = "") =>
@@ -28,12 +27,7 @@ async function next(part: string, change: () => Promise<unknown>): Promise<strin
 
 const answerSchema = z.object({ outputs: z.array(z.object({ y: z.string() })) });
 
-const ask = () =>
-  fetch(`${url}/predictions`, {
-    method: "POST",
-    headers: { "Content-Type": "application/json", Prefer: "wait" },
-    body: '[{"x": 1}]',
-  });
+const ask = () => client.post([{ x: 1 }], { Prefer: "wait" });
 
 async function predicted(): Promise<string> {
   const answer = await ask();
@@ -41,24 +35,19 @@ async function predicted(): Promise<string> {
   return answerSchema.parse(await answer.json()).outputs[0]?.y ?? "";
 }
 
-beforeAll(async () => {
-  dir = await tempDir();
+const dir = fixture(tempDir);
+const dev = fixture(async () => {
   await Bun.write(dir.join("shared", "greeting.ts"), 'export const greeting = "hello";');
   await writeModel(dir, giving("first", 'throw new Error("not yet");'), "model");
-  dev = startCli(["dev", dir.join("model"), "--port", "0", "--host", "127.0.0.1"]);
-});
-
-afterAll(async () => {
-  await dev[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
+  return startCli(["dev", dir.join("model"), "--port", "0", "--host", "127.0.0.1"]);
 });
 
 test("logs an error of the first code in one line with its place, and serves when the code works", async () => {
   const line = await dev.line("ERROR");
   expect(line).toContain("the model's code failed while loading: not yet (model.ts:1); ");
   expect(line).toEndWith("a change of a file starts the server");
-  const listening = await next("Listening on", () => save(giving("first")));
-  url = /http:\S+\d/.exec(listening)?.[0] ?? "";
+  await save(giving("first"));
+  client = await clientOf(dev);
   expect(await predicted()).toBe("hello first 3");
 });
 

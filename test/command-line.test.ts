@@ -1,5 +1,5 @@
 /** The command line: accepted and refused arguments, and what the commands print. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { cp } from "node:fs/promises";
 import { runCommand } from "citty";
 import { version } from "../package.json";
@@ -10,7 +10,7 @@ import { ModelStore } from "../src/package/store/store.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
-import { fixture, type TempDir, tempDir } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { modelFolder, storeWith } from "./helpers/server.ts";
 
@@ -129,15 +129,9 @@ test("--version prints the version", async () => {
 });
 
 describe("build", () => {
-  let home: TempDir;
+  const home = fixture(tempDir);
   const built = (...args: string[]) =>
     cliHere(["build", "--allow-random", ...args], { env: { SCONCE_HOME: home.path } });
-
-  beforeAll(async () => {
-    home = await tempDir();
-  });
-
-  afterAll(() => home[Symbol.asyncDispose]());
 
   test("prints repo:tag last, and the same tag for the same content", async () => {
     const args = ["build", "--allow-random", modelFolder("lab")];

@@ -1,5 +1,5 @@
 /** Tensors that a session returns stay on the device until code reads them, and are freed with their batch. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import type { DeviceTensor, Predict } from "../src/author/session.ts";
 import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
 import type { NativeSession } from "../src/engine/native/binding.ts";
@@ -13,11 +13,7 @@ import { ownBytes } from "./helpers/own-memory.ts";
 import { until } from "./helpers/running.ts";
 import { sessions } from "./helpers/sessions.ts";
 
-let [path, program] = ["", ""];
-beforeAll(async () => {
-  path = await deviceTensors();
-  program = await appendingProgram();
-}, 600_000);
+const [path, program] = [await deviceTensors(), await appendingProgram()];
 const open = sessions();
 const session = fixture(() => open({ path }));
 const other = fixture(() => open({ path }));

@@ -1,11 +1,12 @@
 /** Inputs of clients whose inputs often fail run in separate batches, beside the inputs of other clients. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { separateKey } from "../src/engine/item-check.ts";
 import { clientOf } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { latenciesOf } from "./helpers/overloaded-flow.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 import { Simulation } from "./helpers/simulation.ts";
 
 test("a client beside 64 clients with bad inputs waits at most twice as long as alone", async () => {
@@ -32,15 +33,11 @@ test("separate items share no batch with others, from the first item on", async 
 type Address = readonly [address: string, forwarded?: string];
 
 describe("a server", () => {
-  let store: TestStore;
-  beforeAll(async () => {
-    store = await storeWith("lab");
-  });
+  const store = fixture(() => storeWith("lab"));
   // Connections stay open until the end: clients are known by their port, which a later connection could get again.
   const sockets: Socket[] = [];
-  afterAll(async () => {
+  afterAll(() => {
     for (const socket of sockets) socket.destroy();
-    await store[Symbol.asyncDispose]();
   });
 
   /** Sends one input over a new connection from a local address. @returns the answer */

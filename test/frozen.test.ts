@@ -2,7 +2,7 @@
  * Freezing weights, and folding and packing layers, changes no output: each network gives the values of PyTorch in
  * eager mode.
  */
-import { beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
 import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
@@ -16,13 +16,8 @@ const networksSchema = z.record(z.string(), z.object({ files: z.array(z.string()
 type Known = z.infer<typeof tensorSchema>;
 
 const open = sessions();
-let folder: string;
-let networks: z.infer<typeof networksSchema>;
-
-beforeAll(async () => {
-  folder = await frozenNetworks();
-  networks = networksSchema.parse(await Bun.file(join(folder, "frozen.json")).json());
-}, 120_000);
+const folder = await frozenNetworks();
+const networks = networksSchema.parse(await Bun.file(join(folder, "frozen.json")).json());
 
 /** The first output for a batch of all items. The batch runs twice, since TorchScript optimizes after the first run. */
 async function run(file: string, { x, y, pack }: { x: Known; y: Known; pack: boolean }): Promise<Tensor> {

@@ -2,7 +2,7 @@
  * `--max-memory`: bodies, fetched files and outputs stay within one account of bytes, and leave it when they are no
  * longer needed.
  */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { problemOf } from "./helpers/client.ts";
 import { palettePng } from "./helpers/crafted-pictures.ts";
@@ -12,12 +12,9 @@ import { type RawServer, rawServer } from "./helpers/raw-server.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer } from "./helpers/server.ts";
 
-let png: Uint8Array;
+const png = await Bun.file(`${import.meta.dir}/models/picture/white.png`).bytes();
 
 const store = fixture(() => storeWith("lab", "picture", "shapes", "greedy"));
-beforeAll(async () => {
-  png = await Bun.file(`${import.meta.dir}/models/picture/white.png`).bytes();
-});
 
 const held = (server: TestServer, part: string) => server.client.metric(`sconce_memory_bytes{part="${part}"}`);
 

@@ -1,26 +1,22 @@
 /** Exported programs run without a compiler and without Python, at every size that they were exported for. */
-import { beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
 import { float32, float64, int32 } from "../src/author/tensor.ts";
-import type { NativeSession } from "../src/engine/native/binding.ts";
 import { WeightsFile } from "../src/engine/program/weights-file.ts";
 import { failure } from "./helpers/failure.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { sessions } from "./helpers/sessions.ts";
 import { fixtures } from "./helpers/weights.ts";
 
-let folder: string;
+const folder = (await fixtures()).path("programs");
+const known = z.record(z.string(), z.array(z.number())).parse(await Bun.file(join(folder, "steps.json")).json());
 const open = sessions();
-let session: NativeSession;
-let known: Record<string, number[]>;
-
-beforeAll(async () => {
-  folder = (await fixtures()).path("programs");
+const session = fixture(() => {
   const inputs = { mask: float32("length"), x: float32("length", 4) };
   const outputs = { flat: float32("flat"), picked: float32("length", 2), best: float64("length"), at: int32("length") };
-  session = await open({ path: join(folder, "steps.pt2"), inputs, outputs });
-  known = z.record(z.string(), z.array(z.number())).parse(await Bun.file(join(folder, "steps.json")).json());
-}, 120_000);
+  return open({ path: join(folder, "steps.pt2"), inputs, outputs });
+});
 
 /** Item `row` of the three that PyTorch computed, cut to `length` of its 7 tokens. */
 function item(row: number, length = 7) {

@@ -1,5 +1,5 @@
 /** Models from a weights file alone: `build FILE`, `serve FILE` and `init --from FILE` generate the model.ts. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { copyFile, mkdir, readFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { compiledPath, isRefused } from "../src/cli/build/plain/compiled-program.ts";
@@ -15,19 +15,15 @@ import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { withSource } from "./helpers/rewritten-package.ts";
 import { modelFolder } from "./helpers/server.ts";
-import { type Fixtures, fixtures } from "./helpers/weights.ts";
+import { fixtures } from "./helpers/weights.ts";
 
-let weights: Fixtures;
-let programs: string;
+const weights = await fixtures();
+const programs = weights.path("programs");
 const env = () => ({ SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: dir.join("cache") });
 const build = (...args: string[]) => cliHere(["build", ...args], { env: env() });
 const program = (name: string) => Archive.open(join(programs, name))?.text(/models\/model\.json$/) ?? "";
 
-const dir = fixture(() => tempDir());
-beforeAll(async () => {
-  weights = await fixtures();
-  programs = weights.path("programs");
-});
+const dir = fixture(tempDir);
 
 /** Parsed output of `sconce predict` with these arguments; its standard error if it prints no output. */
 async function predict(model: string, ...fields: string[]): Promise<unknown> {

@@ -1,5 +1,5 @@
 /** `build` and `check` try a model with the same code, so they find the same mistakes. */
-import { beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { otherValues } from "../src/cli/build/trial-items.ts";
@@ -11,11 +11,8 @@ import { modelFolder } from "./helpers/server.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 const weights = fixture(fixtures, 600_000);
-let wrong: string;
+const wrong = await mistakes();
 const dir = fixture(tempDir);
-beforeAll(async () => {
-  wrong = await mistakes();
-}, 600_000);
 
 const env = () => ({ SCONCE_HOME: dir.join("home") });
 

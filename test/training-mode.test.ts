@@ -1,5 +1,5 @@
 /** Every command refuses an exported program in training mode, and prints the Python that fixes it. */
-import { beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { copyFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { runnableWeights } from "../src/cli/build/plain/plain-model.ts";
@@ -9,11 +9,8 @@ import { failure } from "./helpers/failure.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 
-let programs: string;
+const programs = await mistakes();
 const dir = fixture(tempDir);
-beforeAll(async () => {
-  programs = await mistakes();
-}, 600_000);
 
 const mend = "call model.eval() before torch.export.export(model, …)";
 

@@ -1,5 +1,5 @@
 /** The operators of torchvision that detectors call run without a library, and give torchvision's results. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
 import { arrayTypes, float32, type Tensor, tensor } from "../src/author/tensor.ts";
@@ -25,12 +25,8 @@ const call = z.object({
 
 const tensorOf = z.custom<Tensor>((value) => typeof value === "object" && value !== null && "dtype" in value);
 
-let folder: string;
+const folder = await visionWeights();
 const open = sessions();
-
-beforeAll(async () => {
-  folder = await visionWeights();
-}, 120_000);
 
 /** Largest difference from torchvision, relative to the largest value. torchvision sums float16 in float16. */
 const tolerances: Readonly<Record<string, number>> = { float16: 4e-3, float32: 2e-6, float64: 1e-14, int64: 0 };

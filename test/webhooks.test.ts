@@ -1,28 +1,23 @@
 /** Webhooks are signed and delivered reliably, and do not harm other clients. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
 import { GuardedRequests } from "../src/machine/network/guarded-requests.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { WebhookSender } from "../src/predictions/webhooks/webhook-sender.ts";
 import type { ServeConfig } from "../src/server/config.ts";
 import { clientOf } from "./helpers/cli.ts";
-import type { Client } from "./helpers/client.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { receiver, secret } from "./helpers/receiver.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
 
-let client: Client;
-
 const signing: Partial<ServeConfig> = { webhookSecret: [secret], allowPrivateUrls: true };
 
 const dir = fixture(tempDir);
 const store = fixture(() => storeWith("stage", "lab", "parts"));
 const server = fixture(() => store.serve("lab", signing));
-beforeAll(async () => {
-  ({ client } = server);
-});
+const client = fixture(() => server.client);
 
 /** Resolves once no message waits to be sent, so that the receiver can be closed. */
 const quiet = () => until(async () => (await client.metric("sconce_waiting_webhooks")) === 0);

@@ -2,7 +2,7 @@
  * A program with a dynamic batch dimension is compiled for any number of rows, and for the sizes that it declares,
  * even if its example has few rows.
  */
-import { beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { dirname, join } from "node:path";
 import { float32 } from "../../src/author/tensor.ts";
 import { compiledPath } from "../../src/cli/build/plain/compiled-program.ts";
@@ -14,11 +14,7 @@ import { fixture, tempDir } from "../helpers/fixture.ts";
 import { fastCompilation } from "../helpers/script-runner.ts";
 import { sessions } from "../helpers/sessions.ts";
 
-let folder: string;
-let exact: string;
-beforeAll(async () => {
-  [folder, exact] = await Promise.all([fewRows(), exactPrograms()]);
-}, 300_000);
+const [folder, exact] = await Promise.all([fewRows(), exactPrograms()]);
 const dir = fixture(tempDir);
 const open = sessions();
 

@@ -1,5 +1,5 @@
 /** Exported programs give the values, dtypes and shapes of PyTorch's `ep.module()`, and refuse the same inputs. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
 import { arrayTypes, float32, type Tensor } from "../../src/author/tensor.ts";
@@ -26,13 +26,8 @@ const casesSchema = z.array(
   }),
 );
 
-let folder: string;
-let cases: z.infer<typeof casesSchema>;
-
-beforeAll(async () => {
-  folder = await exactPrograms();
-  cases = casesSchema.parse(await Bun.file(join(folder, "cases.json")).json());
-}, 120_000);
+const folder = await exactPrograms();
+const cases = casesSchema.parse(await Bun.file(join(folder, "cases.json")).json());
 
 /**
  * Checks dtype, shape and elements. 64-bit integers, infinities, NaN and zeros with their sign must be equal; other

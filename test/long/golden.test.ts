@@ -2,7 +2,7 @@
  * The outputs of a model's example: `build --compare` compares them with PyTorch's, and each start of the server
  * compares them with the outputs of the build.
  */
-import { beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { copyFile, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { CallArgument, Predict } from "../../src/author/session.ts";
@@ -19,16 +19,12 @@ import { cliHere } from "../helpers/command-here.ts";
 import { exactPrograms, mistakes, tiedNetworks } from "../helpers/exports.ts";
 import { fixture, tempDir } from "../helpers/fixture.ts";
 
-let programs: string;
-let ties: string;
+const [programs, ties] = await Promise.all([exactPrograms(), tiedNetworks()]);
 const env = () => ({ SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: dir.join("cache") });
 const tensors = { inputs: { x: float32("length") }, outputs: { y: float32("length") } };
 const item = [{ dtype: "float32", shape: [4], data: Float32Array.of(1, 2, 3, 4) }] as const;
 
 const dir = fixture(tempDir);
-beforeAll(async () => {
-  [programs, ties] = await Promise.all([exactPrograms(), tiedNetworks()]);
-});
 
 async function programOf(name: string): Promise<string> {
   const cases: { name: string; file: string }[] = await Bun.file(join(programs, "cases.json")).json();

@@ -1,7 +1,7 @@
 /** The served example minilm: its embeddings equal the embeddings of the original implementation. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { type PreparedModel, preparedModel, type Reference } from "../../examples/minilm/prepared.ts";
+import { preparedModel, type Reference } from "../../examples/minilm/prepared.ts";
 import { WordPieces } from "../../examples/minilm/word-pieces.ts";
 import { z } from "../../src/index.ts";
 import { Client } from "../helpers/client.ts";
@@ -9,11 +9,8 @@ import { cpuMs } from "../helpers/cpu-time.ts";
 import { fixture } from "../helpers/fixture.ts";
 import { storeWith } from "../helpers/server.ts";
 
-let model: PreparedModel;
+const model = await preparedModel();
 
-beforeAll(async () => {
-  model = await preparedModel();
-}, 600_000);
 const store = fixture(() => storeWith(model.folder), 600_000);
 const server = fixture(() => store.serve("minilm"), 600_000);
 

@@ -1,17 +1,12 @@
 /** Libraries with custom operators are packaged with the model, and loaded before its weights. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { type CliResult, cli } from "../helpers/cli.ts";
-import { type TempDir, tempDir } from "../helpers/fixture.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 import { compiledOperators, writeTriple } from "../helpers/operators.ts";
 
-let dir: TempDir;
-
-beforeAll(async () => {
-  [dir] = await Promise.all([tempDir(), compiledOperators()]);
-}, 600_000);
-
-afterAll(() => dir[Symbol.asyncDispose]());
+await compiledOperators();
+const dir = fixture(tempDir);
 
 /** Builds in a separate process, because a process cannot unload a library. */
 async function build(operators: string): Promise<CliResult> {

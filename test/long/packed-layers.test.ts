@@ -2,7 +2,7 @@
  * Packed layers have weights in the order that suits the processor. Packed layers give the values of PyTorch, in any
  * network.
  */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
@@ -21,15 +21,10 @@ type Known = z.infer<typeof tensorSchema>;
 /** With AVX-512, oneDNN runs layers in bfloat16. */
 const canBfloat16 = / avx512bw /.test(readFileSync("/proc/cpuinfo", "utf8"));
 
-let folder: string;
-let known: Record<string, Record<string, Known>>;
+const folder = (await fixtures()).path("layers");
+const schema = z.record(z.string(), z.record(z.string(), tensorSchema));
+const known = schema.parse(await Bun.file(join(folder, "layers.json")).json());
 const openSession = sessions();
-
-beforeAll(async () => {
-  folder = (await fixtures()).path("layers");
-  const schema = z.record(z.string(), z.record(z.string(), tensorSchema));
-  known = schema.parse(await Bun.file(join(folder, "layers.json")).json());
-}, 120_000);
 
 /**
  * Each weights file with its network, and the number of layers that can be packed (a shared layer counts once). `most`

@@ -1,5 +1,5 @@
 /** Weights that were compiled for another processor are refused before any compiled code is loaded. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { readFile, writeFile } from "node:fs/promises";
 import { arch } from "node:os";
 import { WeightsFile } from "../../src/engine/program/weights-file.ts";
@@ -8,17 +8,13 @@ import { ModelStore } from "../../src/package/store/store.ts";
 import { cli } from "../helpers/cli.ts";
 import { type TempDir, tempDir } from "../helpers/fixture.ts";
 import { withMetadata } from "../helpers/rewritten-package.ts";
-import { type Fixture, fixtures } from "../helpers/weights.ts";
+import { fixtures } from "../helpers/weights.ts";
 
 const isX86 = arch() === "x64";
 const waysOut = "compile it on a processor like this one, or serve weights that are not compiled";
 
-let compiled: Fixture;
-let zip: Buffer;
-beforeAll(async () => {
-  compiled = (await fixtures()).get("aotinductor float32 one tuple");
-  zip = await readFile(compiled.path);
-}, 600_000);
+const compiled = (await fixtures()).get("aotinductor float32 one tuple");
+const zip = await readFile(compiled.path);
 
 describe("a model with a compiled package", () => {
   const model = `import { defineModel, float32, tensor, z } from "sconce";

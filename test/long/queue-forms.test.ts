@@ -1,40 +1,30 @@
 /** A queue on a Redis with TLS, and with a login; a Redis that fails. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { Redis } from "ioredis";
 import { messageOf } from "../../src/base/errors.ts";
 import { parseRedisAddress } from "../../src/predictions/redis/redis-address.ts";
 import { RedisLink } from "../../src/predictions/redis/redis-link.ts";
 import { makeCertificates } from "../helpers/certificates.ts";
 import { startCli } from "../helpers/cli.ts";
-import { tempDir } from "../helpers/fixture.ts";
+import { fixture, tempDir } from "../helpers/fixture.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { hold } from "../helpers/hold.ts";
-import { hasRedis, hasRedisTls, startRedis, type TestRedis } from "../helpers/redis.ts";
+import { hasRedis, hasRedisTls, startRedis } from "../helpers/redis.ts";
 import { until } from "../helpers/running.ts";
-import { storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
+import { storeWith, type TestServer } from "../helpers/server.ts";
 
 describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   const port = freePort();
-  let [store, redis]: [TestStore, TestRedis] | [] = [];
-
-  beforeAll(async () => {
-    [store, redis] = await Promise.all([
-      storeWith("lab", "stage"),
-      startRedis("--bind", "127.0.0.1", "--port", String(port)),
-    ]);
-  });
-
-  afterAll(async () => {
-    await Promise.all([store, redis].map((each) => each?.[Symbol.asyncDispose]()));
-  });
+  const store = fixture(() => storeWith("lab", "stage"));
+  const redis = fixture(() => startRedis("--bind", "127.0.0.1", "--port", String(port)));
 
   /** Two replicas: `front` accepts predictions, and `worker` runs them. */
   async function replicas(model: string, queue: string) {
     await using stack = new AsyncDisposableStack();
     const [front, worker] = await Promise.all(
-      (["front", "worker"] as const).map((role) => store?.serve(model, { queue, role })),
+      (["front", "worker"] as const).map((role) => store.serve(model, { queue, role })),
     );
-    if (front === undefined || worker === undefined) throw new Error("no store");
+    if (front === undefined || worker === undefined) throw new Error("two replicas");
     const owned = stack.use(front) && stack.use(worker) && stack.move();
     return { front, worker, [Symbol.asyncDispose]: () => owned.disposeAsync() };
   }
@@ -74,7 +64,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
   });
 
   test("works with a password, and with a user who may use only its keys", async () => {
-    const client = redis?.client;
+    const client = redis.client;
     await client?.call(
       "acl",
       "setuser",
@@ -90,7 +80,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await client?.config("SET", "requirepass", "secret");
     await using user = await replicas("stage", `redis://sconce:p%40ss%3A1@127.0.0.1:${port}`);
     await roundTrip(user.front);
-    await using owner = await store?.serve("lab", { queue: `redis://:secret@127.0.0.1:${port}` });
+    await using owner = await store.serve("lab", { queue: `redis://:secret@127.0.0.1:${port}` });
     expect(await owner?.client.predict([{ x: 1 }])).toMatchObject({ outputs: [{ y: 3 }] });
     await expect(ping(`redis://:wrong@127.0.0.1:${port}`)).rejects.toThrow(/WRONGPASS/);
   });
@@ -99,9 +89,9 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     ["is not there", () => `redis://127.0.0.1:${freePort()}`, "connect ECONNREFUSED 127.0.0.1:"],
     ["wants another password", () => `redis://:wrong@127.0.0.1:${port}`, "WRONGPASS"],
   ])("that %s at the start of a server is reported with the reason", async (_, url, reason) => {
-    await redis?.client.config("SET", "requirepass", "secret");
+    await redis.client.config("SET", "requirepass", "secret");
     const args = ["-p", "0", "--host", "127.0.0.1", "--role", "front", "--queue", url()];
-    await using server = startCli(["serve", "lab", ...args], { env: { SCONCE_HOME: store?.home ?? "" } });
+    await using server = startCli(["serve", "lab", ...args], { env: { SCONCE_HOME: store.home } });
     expect(await server.line("The queue cannot be used")).toContain(`there is no connection to it: ${reason}`);
   });
 
