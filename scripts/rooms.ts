@@ -43,11 +43,11 @@ const rooms: Readonly<Record<string, Room>> = {
       files/temporary-folder libtorch/cache-folder libtorch/device-loss libtorch/external-libtorch libtorch/find-addon libtorch/glibc
       libtorch/cpu-libtorch libtorch/library-cache libtorch/libtorch-build libtorch/linked-libraries
       libtorch/libtorch-env libtorch/native-location libtorch/pack network/address-guard network/bounded-body
-      network/guarded-requests network/host-name network/listener network/name-resolver network/redirects processes/child
-      processes/event-loop-lag processes/exit processes/link
+      network/guarded-requests network/host-name network/listener network/name-resolver network/redirects processes/called-thread
+      processes/child processes/event-loop-lag processes/exit processes/link
       processes/program processes/program-name processes/run-folder processes/shared-counters processes/shared-memory
       processes/supervised processor-needs`,
-    maxLines: 3100,
+    maxLines: 3240,
   },
   package: {
     imports: "base author machine .",
@@ -106,7 +106,7 @@ const rooms: Readonly<Record<string, Room>> = {
       admission event-log ids live-predictions memory-store metrics once predictions record
       redis/redis-store request running-build sqlite/server-database sqlite/sqlite-store store
       watched webhooks/webhook webhooks/webhooks`,
-    maxLines: 6740,
+    maxLines: 6290,
   },
   "predictions/sqlite": {
     imports: "predictions predictions/webhooks",

@@ -9,6 +9,7 @@ import { Webhooks } from "../src/predictions/webhooks/webhooks.ts";
 import { serveOptions } from "../src/server/config.ts";
 import { livePrediction } from "./helpers/live.ts";
 import { receiver, secret } from "./helpers/receiver.ts";
+import { until } from "./helpers/running.ts";
 
 const message = async () => ({ id: "msg_1", type: "prediction.completed", occurredAtMs: 0, data: "{}" });
 const sendingTo = (options: { guard?: AddressGuard; memory?: MemoryAccount; timeoutMs?: number } = {}) => {
@@ -99,7 +100,7 @@ test("new webhooks are refused while undelivered ones use all memory for webhook
   expect(memory.hasRoom("bodies", 90_000)).toBe(true);
   expect(() => webhooks.admit(webhook)).toThrow("too many webhooks wait");
   answer.resolve(new Response());
-  await webhooks.settled(10_000);
+  await until(() => webhooks.waiting === 0);
   webhooks.admit(webhook);
   webhooks.stop();
   expect(memory.used).toBe(0);

@@ -202,7 +202,7 @@ export class FrontModel implements ServedName, AsyncDisposable {
     const lingerMs = store.shared === undefined ? 1000 * linger : 0;
     await predictions.drain(1000 * (drainTimeout ?? Infinity));
     const lingersUntilMs = performance.now() + lingerMs;
-    await Promise.all([until(() => predictions.live.unread.size === 0, lingerMs), webhooks?.settled(lingerMs)]);
+    await until(() => predictions.live.unread.size === 0 && (webhooks?.waiting ?? 0) === 0, lingerMs);
     return lingersUntilMs;
   }
 

@@ -1,6 +1,7 @@
 /** Stores predictions in an SQLite database, on a thread. */
 import { messageOf } from "../../base/errors.ts";
 import { LargeText } from "../../base/large-text.ts";
+import { CalledThread } from "../../machine/processes/called-thread.ts";
 import { ModelVersion } from "../../package/model-version.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { MemoryStore } from "../memory-store.ts";
@@ -10,7 +11,7 @@ import type { RetentionLimits } from "../retention.ts";
 import type { Accepted, Claimed, Claimer, Store, StoreOutage } from "../store.ts";
 import type { WebhookStore } from "../webhooks/webhook.ts";
 import { unusable } from "./database-fault.ts";
-import { DatabaseThread } from "./database-thread.ts";
+import type { DatabaseCalls } from "./sqlite-worker.ts";
 import { SqliteWriter } from "./sqlite-writer.ts";
 
 export interface SqliteOptions {
@@ -30,7 +31,7 @@ export class SqliteStore implements Store {
   readonly #path: string;
   readonly #server: string;
   readonly #wallClock: () => number;
-  readonly #thread = new DatabaseThread();
+  readonly #thread = new CalledThread<DatabaseCalls>(new URL("./sqlite-worker.ts", import.meta.url));
   readonly #writer: SqliteWriter;
   /** Outcomes of clients that waited and were answered. They are in no file. */
   readonly #answered: MemoryStore;
@@ -139,7 +140,7 @@ export class SqliteStore implements Store {
     await this.#thread.close();
   }
 
-  async #query<T>(query: (thread: DatabaseThread) => Promise<T>): Promise<T> {
+  async #query<T>(query: (thread: CalledThread<DatabaseCalls>) => Promise<T>): Promise<T> {
     try {
       return await query(this.#thread);
     } catch (error) {

@@ -5,6 +5,7 @@ import { hashOf } from "../../base/id-hash.ts";
 import { byteLengthOf, LargeText, type Text } from "../../base/large-text.ts";
 import { log } from "../../base/log.ts";
 import { Turn } from "../../base/turn.ts";
+import type { CalledThread } from "../../machine/processes/called-thread.ts";
 import type { Charge } from "../../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { type EndedRecord, recordText } from "../record.ts";
@@ -12,8 +13,8 @@ import { type PredictionRequest, storedBody, storedOrigin } from "../request.ts"
 import { RECORD_BYTES } from "../retention.ts";
 import type { StoreOutage } from "../store.ts";
 import { unwritable } from "./database-fault.ts";
-import type { DatabaseThread } from "./database-thread.ts";
 import type { Row } from "./prediction-database.ts";
+import type { DatabaseCalls } from "./sqlite-worker.ts";
 import type { Totals } from "./statements.ts";
 
 /** Milliseconds between runs of maintenance, which also repeat a failed write. Until then, requests are refused. */
@@ -36,7 +37,7 @@ interface Change {
 
 export interface WriterOptions {
   readonly path: string;
-  readonly thread: DatabaseThread;
+  readonly thread: CalledThread<DatabaseCalls>;
   readonly wallClock: () => number;
   /** Counts the memory of unwritten outcomes. */
   readonly memory?: MemoryAccount | undefined;

@@ -5,7 +5,6 @@ import { urlLabel } from "../../author/url-label.ts";
 import { oneLine, SconceError } from "../../base/errors.ts";
 import { LogFields, log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
-import { until } from "../../base/until.ts";
 import { AddressGuard } from "../../machine/network/address-guard.ts";
 import { GuardedRequests } from "../../machine/network/guarded-requests.ts";
 import type { Charge } from "../../pipeline/memory/charge.ts";
@@ -113,11 +112,6 @@ export class Webhooks implements Deliverer {
       this.#charge.grow(-bytes);
       this.#waiting.delete(key);
     });
-  }
-
-  /** Resolves when all webhooks are delivered, or after about `maxMs` milliseconds. */
-  settled(maxMs: number): Promise<void> {
-    return until(() => this.#waiting.size === 0, maxMs);
   }
 
   /** Stops sending. Undelivered webhooks stay in the store for another process. */
