@@ -17,7 +17,7 @@ type Answer<R = unknown> =
   | { readonly result: R; readonly fault?: undefined }
   | { readonly result?: undefined; readonly fault: string };
 
-/** A thread with functions by name. It must have a function `close`. */
+/** A thread with functions by name, among them `close`. */
 export class CalledThread<F extends Functions & { close(): void }> {
   readonly #worker: Worker;
   /** Calls without an answer. The thread answers in the order of the calls. */

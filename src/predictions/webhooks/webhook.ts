@@ -17,8 +17,8 @@ export interface WebhookStore {
   /** Removes a webhook whose message was delivered or given up. */
   remove(key: WebhookKey): void;
   /**
-   * Gives the undelivered webhooks of other processes to this process: a database those of earlier processes, oldest
-   * first; a queue that servers share those whose leases have ended, from now on.
+   * Gives undelivered webhooks of other processes to this process. A database gives the webhooks of earlier processes,
+   * oldest first. A queue that servers share gives webhooks whose leases have ended, from now on.
    * @param owners selects predictions of a database by the first character of their ids
    */
   deliver(deliverer: Deliverer, owners: (owner: string) => boolean): Promise<void>;
