@@ -87,7 +87,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports: "base author machine package engine pipeline/memory pipeline/inputs",
     doors: `
       client difference drain-rate fetcher flow-credits golden hooks inputs/body
-      inputs/expected-kinds inputs/input-decoder inputs/input-list
+      inputs/expected-kinds inputs/form-body inputs/input-decoder inputs/input-list
       inputs/loop-turns item-fault item-flow item-list item-pipeline local-model memory/charge memory/memory-account
       output-encoder run-demo set-up spans`,
     maxLines: 4500,

@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import { z } from "../src/author/z.ts";
 import { partsOf } from "../src/base/multipart.ts";
-import { inputsOfForm } from "../src/http/form-body.ts";
 import { expectedKinds } from "../src/pipeline/inputs/expected-kinds.ts";
+import { inputsOfForm } from "../src/pipeline/inputs/form-body.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
 
 const expected = expectedKinds(z.strictObject({ numbers: z.array(z.number()) }));

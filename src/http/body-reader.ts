@@ -3,11 +3,11 @@ import { SconceError } from "../base/errors.ts";
 import { boundaryOf } from "../base/multipart.ts";
 import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../pipeline/inputs/body.ts";
 import { anything } from "../pipeline/inputs/expected-kinds.ts";
+import { inputsOfForm } from "../pipeline/inputs/form-body.ts";
 import { type InputDecoder, utf8 } from "../pipeline/inputs/input-decoder.ts";
 import { TURN_BYTES } from "../pipeline/inputs/loop-turns.ts";
 import { type Charge, memoryFull } from "../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
-import { inputsOfForm } from "./form-body.ts";
 import { ProblemError } from "./problem.ts";
 import { incompleteBody, type Upload, type Uploads } from "./uploads.ts";
 
@@ -82,7 +82,8 @@ async function readForm(
     return { body, bytes: jsonBytes, charge };
   } catch (error) {
     charge[Symbol.dispose]();
-    throw error;
+    if (!(error instanceof SyntaxError)) throw error;
+    throw new ProblemError({ code: "body_unreadable", detail: error.message }, { cause: error });
   }
 }
 

@@ -1,13 +1,12 @@
 /** Converts a form (RFC 7578) to a JSON list with one input. */
-import { isDataUrl } from "../author/data-url.ts";
-import { isEssence, mediaTypeOf } from "../author/media-type.ts";
-import { type FormPart, partsOf } from "../base/multipart.ts";
-import type { SchemaNode } from "../base/schemas/json-schema.ts";
-import { Turn } from "../base/turn.ts";
-import { type Body, LARGE_BYTES } from "../pipeline/inputs/body.ts";
-import { anything, hasOnlyDataUrls, takes } from "../pipeline/inputs/expected-kinds.ts";
-import { inputsInvalid, utf8 } from "../pipeline/inputs/input-decoder.ts";
-import { ProblemError } from "./problem.ts";
+import { isDataUrl } from "../../author/data-url.ts";
+import { isEssence, mediaTypeOf } from "../../author/media-type.ts";
+import { type FormPart, partsOf } from "../../base/multipart.ts";
+import type { SchemaNode } from "../../base/schemas/json-schema.ts";
+import { Turn } from "../../base/turn.ts";
+import { type Body, LARGE_BYTES } from "./body.ts";
+import { anything, hasOnlyDataUrls, takes } from "./expected-kinds.ts";
+import { inputsInvalid, utf8 } from "./input-decoder.ts";
 
 /** Bytes of a file that one step encodes as base64. A multiple of 3, so that only the last step adds padding. */
 const SLICE_BYTES = 3 * 2 ** 18;
@@ -36,7 +35,7 @@ type Pieces = readonly Value[];
  * JSON. A file field that the user left empty is absent.
  *
  * @param expected the kinds of JSON values that an input accepts
- * @throws SconceError `body_invalid` or `inputs_invalid`; ProblemError 400 or 413
+ * @throws SconceError `body_invalid` or `inputs_invalid`; SyntaxError for bytes that are no form
  */
 export async function inputsOfForm(
   chunks: readonly Uint8Array<ArrayBuffer>[],
@@ -47,17 +46,11 @@ export async function inputsOfForm(
   const turn = new Turn();
   const fields = new Map<string, Value[]>();
   let count = 0;
-  try {
-    for (const part of partsOf(bytes, boundary)) {
-      if (++count > MAX_PARTS) {
-        throw new ProblemError({ code: "body_too_large", detail: `a form may have at most ${MAX_PARTS} parts` });
-      }
-      addPart(fields, part);
-      if (turn.isOver) await turn.next();
-    }
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-    throw new ProblemError({ code: "body_unreadable", detail: error.message }, { cause: error });
+  for (const part of partsOf(bytes, boundary)) {
+    if (++count > MAX_PARTS)
+      throw inputsInvalid([{ pointer: "", detail: `a form may have at most ${MAX_PARTS} parts` }]);
+    addPart(fields, part);
+    if (turn.isOver) await turn.next();
   }
   return bodyOf(["[", ...inputOf(fields, expected), "]"], turn);
 }
