@@ -233,6 +233,19 @@ export function bytesOfData({ buffer, byteOffset, byteLength }: TensorData): Uin
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
+/** Whether a value has the fields of a tensor. Their contents may contradict each other. */
+export function isTensor(value: unknown): value is Tensor {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    "dtype" in value &&
+    "shape" in value &&
+    Array.isArray(value.shape) &&
+    "data" in value &&
+    ArrayBuffer.isView(value.data)
+  );
+}
+
 export function isSize(size: number): boolean {
   return Number.isInteger(size) && size >= 0;
 }

@@ -5,6 +5,7 @@ import {
   type Dim,
   describeTensor,
   isSize,
+  isTensor,
   type Tensor,
   type TensorSpec,
   type TensorSpecs,
@@ -79,19 +80,6 @@ function fixOf(value: unknown): string {
   const found =
     typeof value === "object" && value !== null ? Object.entries(value).find(([, each]) => isTensor(each)) : undefined;
   return found === undefined ? "make a tensor with tensor(data, shape)" : `return a tensor of it, as its "${found[0]}"`;
-}
-
-function isTensor(value: unknown): value is Tensor {
-  if (value instanceof NativeTensor) return true;
-  return (
-    typeof value === "object" &&
-    value !== null &&
-    "dtype" in value &&
-    "shape" in value &&
-    Array.isArray(value.shape) &&
-    "data" in value &&
-    ArrayBuffer.isView(value.data)
-  );
 }
 
 function fits({ dtype }: TensorSpec, dims: readonly Dim[], output: Tensor): boolean {

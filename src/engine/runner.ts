@@ -55,11 +55,6 @@ export interface Runner {
   readonly packedLayers?: number;
   /** Set only for a model with a `step` function. */
   readonly stepper?: Stepper;
-  /**
-   * Runs a batch, and gives the outputs of its first item only, because the others may have other sizes. Undefined for
-   * a model without `step`.
-   */
-  runFirst?(items: readonly (readonly Tensor[])[]): Promise<readonly Tensor[]>;
   /** Runs only the first step of a batch, for warm-up. Undefined for a model without `step`. */
   rehearse?(items: readonly (readonly Tensor[])[]): Promise<unknown>;
   /** Resolves the promises of ended batches now, before the event loop would. */

@@ -18,15 +18,12 @@ interface StepRunnerOptions extends AuthorRunnerOptions {
 const MAX_STEPS = 10_000;
 
 export class StepRunner extends AuthorRunner implements Runner, Stepper {
+  readonly stepper = this;
   readonly #options: StepRunnerOptions;
 
   constructor(options: StepRunnerOptions) {
     super(options);
     this.#options = options;
-  }
-
-  get stepper(): Stepper {
-    return this;
   }
 
   async begin(tensors: readonly Tensor[]): Promise<unknown> {
@@ -67,19 +64,7 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
    * @param parts receives the partial outputs, if the batch has only one item
    * @throws SconceError `run_failed` if an item does not end in `MAX_STEPS` steps
    */
-  async run(items: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly Tensor[]> {
-    const outputs = await this.#outputs(items, parts);
-    if (new Set(outputs.map(sizesOf)).size > 1) {
-      throw new SconceError("run_failed", "the outputs of items that ran together have several sizes");
-    }
-    return stackedRows(outputs);
-  }
-
-  async runFirst(items: readonly (readonly Tensor[])[]): Promise<readonly Tensor[]> {
-    return stackedRows((await this.#outputs(items)).slice(0, 1));
-  }
-
-  #outputs(items: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly (readonly Tensor[])[]> {
+  run(items: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly Tensor[]> {
     return this.inTurn(async () => {
       const outputs: (readonly Tensor[])[] = [];
       let running = await this.#startAll(items);
@@ -95,7 +80,10 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
         });
         this.free(running.map(({ state }) => state));
       }
-      return outputs;
+      if (new Set(outputs.map(sizesOf)).size > 1) {
+        throw new SconceError("run_failed", "the outputs of items that ran together have several sizes");
+      }
+      return stackedRows(outputs);
     });
   }
 

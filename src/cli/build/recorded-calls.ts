@@ -1,8 +1,7 @@
 /** Records the calls of programs that the model's own code makes, to compare them with PyTorch. */
 import type { CallArgument, CallResult, ModelSession, Predict, Steps } from "../../author/session.ts";
-import type { Tensor } from "../../author/tensor.ts";
+import { isTensor, type Tensor } from "../../author/tensor.ts";
 import type { NamedCall } from "./compared-reference.ts";
-import { isTensor } from "./plain/probe.ts";
 
 /** Maximum calls of a weights file to record. */
 const MOST_CALLS = 8;

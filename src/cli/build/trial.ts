@@ -6,8 +6,8 @@
 import type { ModelFacts } from "../../author/define.ts";
 import { type Dim, pad, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { itemCheck } from "../../engine/item-check.ts";
-import { rowParting } from "../../engine/rows.ts";
-import type { Runner } from "../../engine/runner.ts";
+import { rowParting, stackedRows } from "../../engine/rows.ts";
+import type { Runner, Stepper } from "../../engine/runner.ts";
 import { type Difference, differenceOf, text } from "../../pipeline/difference.ts";
 import type { ItemPipeline } from "../../pipeline/item-pipeline.ts";
 import { wholeText } from "../../pipeline/output-encoder.ts";
@@ -239,7 +239,7 @@ async function besideLonger(
   for (const grow of runner.stepper === undefined ? growths : stepGrowths) {
     const run = (each: readonly Tensor[]) => {
       const both = [each, lengthened(inputs, each, (size, dim) => (grows(dim) ? grow(size) : size))];
-      return (runner.runFirst?.(both) ?? runner.run(both)).catch(() => undefined);
+      return (runner.stepper ? outputsOfFirst(runner.stepper, both) : runner.run(both)).catch(() => undefined);
     };
     const beside = await run(item);
     if (beside === undefined) continue;
@@ -252,6 +252,32 @@ async function besideLonger(
     return found;
   }
   return [];
+}
+
+/** Steps of an item beside another one, which may keep it from its end. */
+const MAX_STEPS = 10_000;
+
+/**
+ * Runs items of a model with `step` together until the first one ends, because outputs of the others may have other
+ * sizes. @returns undefined if it does not end
+ */
+async function outputsOfFirst(
+  stepper: Stepper,
+  items: readonly (readonly Tensor[])[],
+): Promise<readonly Tensor[] | undefined> {
+  let states: unknown[] = [];
+  try {
+    for (const tensors of items) states.push(await stepper.begin(tensors));
+    for (let steps = 0; steps < MAX_STEPS; steps++) {
+      const [first, ...others] = await stepper.step(states);
+      if (first?.outputs !== undefined) return stackedRows([first.outputs]);
+      states = [first?.state, ...others.flatMap(({ outputs, state }) => (outputs === undefined ? [state] : []))];
+      stepper.free(states);
+    }
+    return undefined;
+  } finally {
+    stepper.free([]);
+  }
 }
 
 function rowOf(output: Tensor | undefined, row: number): Tensor | undefined {

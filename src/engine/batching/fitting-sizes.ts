@@ -6,8 +6,6 @@
 interface Size {
   most: number;
   sinceMs: number;
-  /** The lowest limit so far. */
-  least: number;
 }
 
 /** Milliseconds until a lowered limit doubles, because other programs may have freed memory. */
@@ -36,13 +34,13 @@ export class FittingSizes {
 
   /**
    * Limits the batches of a shape key, because a larger one did not fit.
-   * @returns whether the limit is the lowest of this key so far
+   * @returns whether the limit is lower than before
    */
   limit(key: string, most: number, nowMs: number): boolean {
-    const { most: before, least } = this.#sizes.get(key) ?? { most: this.#maxBatchSize, least: this.#maxBatchSize };
+    const before = this.#sizes.get(key)?.most ?? this.#maxBatchSize;
     this.#sizes.delete(key);
-    this.#sizes.set(key, { most: Math.min(before, most), sinceMs: nowMs, least: Math.min(least, most) });
+    this.#sizes.set(key, { most: Math.min(before, most), sinceMs: nowMs });
     if (this.#sizes.size > MAX_KEYS) for (const oldest of this.#sizes.keys().take(1)) this.#sizes.delete(oldest);
-    return most < least;
+    return most < before;
   }
 }

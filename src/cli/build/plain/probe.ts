@@ -1,7 +1,7 @@
 /** Finds the outputs of weights: runs them with zeros, at different batch sizes and free sizes. */
 
 import type { CallResult } from "../../../author/session.ts";
-import { arrayTypes, countOf, type Tensor, type TensorSpec } from "../../../author/tensor.ts";
+import { arrayTypes, countOf, isTensor, type Tensor, type TensorSpec } from "../../../author/tensor.ts";
 import { messageOf, SconceError } from "../../../base/errors.ts";
 import { type NativeSession, openSession } from "../../../engine/native/binding.ts";
 import { fixedBatchFault, fixedRowsCause, loadFault } from "../forward-fault.ts";
@@ -180,8 +180,4 @@ function tensorsOf(result: CallResult, names: readonly string[]): Map<string, Te
       throw new SconceError("weights_invalid", `forward returns a value that is not a tensor for ${name}`);
     }),
   );
-}
-
-export function isTensor(value: unknown): value is Tensor {
-  return typeof value === "object" && value !== null && "dtype" in value && "data" in value && "shape" in value;
 }
