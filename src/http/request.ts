@@ -1,9 +1,9 @@
 /** A request: its context, its model and its URL. */
 import type { Context } from "hono";
 import { LogFields } from "../base/log.ts";
+import { randomId } from "../base/random-id.ts";
 import type { Peer } from "../machine/network/listener.ts";
 import type { Sender } from "../pipeline/client.ts";
-import { randomId } from "../predictions/ids.ts";
 import type { PredictionRecord, Status } from "../predictions/record.ts";
 import type { Client, Origin } from "../predictions/request.ts";
 import type { ApiKey } from "./access/api-key.ts";

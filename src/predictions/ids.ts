@@ -1,17 +1,10 @@
 /** Ids of predictions: a character for the front, the second of creation, 96 random bits against guessing. */
+import { randomId } from "../base/random-id.ts";
 
 /** First characters of ids: front N, at most 59, uses the character at index N. Ids that clients choose begin with any character. */
 const owners = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
-/** Random bytes of an id. */
-const BYTES = 12;
-/** Characters of the random bytes in base64. */
-const LENGTH = 16;
-/** Random bytes are requested for 256 ids at once, because a request costs far more than its bytes. */
-const COUNT = 256;
 /** Ids contain the second of creation modulo this number, which makes ids of one time neighbours in an index. */
 const SECONDS = 2 ** 24;
-let pool = "";
-let used = 0;
 let second = -1;
 let secondText = "";
 
@@ -29,16 +22,6 @@ export function ownerOf(index: number): string {
 export function frontOf(id: string, fronts: number): number | undefined {
   const at = owners.indexOf(id.slice(0, 1));
   return id === "" || at < 0 ? undefined : at % fronts;
-}
-
-/** Creates 16 base64url characters, 96 random bits. */
-export function randomId(): string {
-  if (used === pool.length) {
-    pool = crypto.getRandomValues(new Uint8Array(BYTES * COUNT)).toBase64({ alphabet: "base64url" });
-    used = 0;
-  }
-  used += LENGTH;
-  return pool.slice(used - LENGTH, used);
 }
 
 /**

@@ -11,43 +11,24 @@ type ResultOf<P, T> = (prediction: P, client: Client) => T | Promise<T>;
 
 const nothing = (): void => {};
 
-/** A waiting request. */
-abstract class Wait implements InRing<Wait>, Waiter {
-  ring: Ring<Wait> | undefined = undefined;
-  before: Wait | undefined = undefined;
-  after: Wait | undefined = undefined;
-  readonly client: Client;
-  /** End of the wait, in milliseconds of `performance.now()`. */
-  readonly deadlineMs: number;
-  /** Number of checks so far. */
-  #polls = 0;
-
-  constructor(client: Client, deadlineMs: number) {
-    this.client = client;
-    this.deadlineMs = deadlineMs;
-  }
-
-  /** Ends the wait at its deadline, or after the client has disconnected. */
-  poll(nowMs: number): void {
-    this.#polls += 1;
-    // Most predictions end before the second check, and their requests need no abort signal.
-    if (this.#polls === 2) this.client.held(true);
-    if (this.deadlineMs <= nowMs || (this.#polls > 1 && this.client.signal.aborted)) this.over();
-  }
-
-  over(): void {
-    if (this.ring?.delete(this) !== true) return;
-    if (this.#polls > 1) this.client.held(false);
-    this.end();
-  }
-
-  protected abstract end(): void;
+/** A member of the list of waiting requests. */
+interface Waiting extends InRing<Waiting> {
+  poll(nowMs: number): void;
 }
 
-class ResultWait<P extends Observed, T> extends Wait {
+/** A waiting request. */
+class Wait<P extends Observed, T> implements Waiting, Waiter {
+  ring: Ring<Waiting> | undefined = undefined;
+  before: Waiting | undefined = undefined;
+  after: Waiting | undefined = undefined;
   readonly #prediction: P;
+  readonly #client: Client;
+  /** End of the wait, in milliseconds of `performance.now()`. */
+  readonly #deadlineMs: number;
   readonly #resultOf: ResultOf<P, T>;
   readonly #resolve: (result: T | Promise<T>) => void;
+  /** Number of checks so far. */
+  #polls = 0;
 
   constructor(
     prediction: P,
@@ -56,22 +37,33 @@ class ResultWait<P extends Observed, T> extends Wait {
     resultOf: ResultOf<P, T>,
     resolve: (result: T | Promise<T>) => void,
   ) {
-    super(client, deadlineMs);
     this.#prediction = prediction;
+    this.#client = client;
+    this.#deadlineMs = deadlineMs;
     this.#resultOf = resultOf;
     this.#resolve = resolve;
   }
 
-  protected end(): void {
+  /** Ends the wait at its deadline, or after the client has disconnected. */
+  poll(nowMs: number): void {
+    this.#polls += 1;
+    // Most predictions end before the second check, and their requests need no abort signal.
+    if (this.#polls === 2) this.#client.held(true);
+    if (this.#deadlineMs <= nowMs || (this.#polls > 1 && this.#client.signal.aborted)) this.over();
+  }
+
+  over(): void {
+    if (this.ring?.delete(this) !== true) return;
+    if (this.#polls > 1) this.#client.held(false);
     const prediction = this.#prediction;
     if (!prediction.isOver) prediction.removeWaiter(this);
-    this.#resolve(this.#resultOf(prediction, this.client));
+    this.#resolve(this.#resultOf(prediction, this.#client));
   }
 }
 
 /** Waiting requests share one timer: a timer and a listener for each would cost more than a small prediction. */
 export class Waits {
-  readonly #waits = new Ring<Wait>();
+  readonly #waits = new Ring<Waiting>();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   /** Waits for the end of the prediction, about `waitMs` milliseconds, or until the client disconnects. */
@@ -93,7 +85,7 @@ export class Waits {
     if (prediction.isOver) return Promise.resolve(resultOf(prediction, client));
     // Promise.withResolvers() takes several times as long.
     return new Promise((resolve) => {
-      const wait = new ResultWait(prediction, client, deadlineMs, resultOf, resolve);
+      const wait = new Wait(prediction, client, deadlineMs, resultOf, resolve);
       prediction.onceOver(wait);
       this.#waits.add(wait);
       this.#timer ??= setTimeout(this.#poll, POLL_MS);
