@@ -4,6 +4,7 @@ import { isLogged, log } from "../base/log.ts";
 import type { Fetch } from "../machine/network/listener.ts";
 import type { RequestSpan, Spans } from "../pipeline/spans.ts";
 import type { App } from "./app.ts";
+import { announcedBytes } from "./body-reader.ts";
 import type { RequestMetrics } from "./metrics.ts";
 import { type Connections, RequestContext, urlOf } from "./request.ts";
 
@@ -67,9 +68,9 @@ function asGet(head: Request): Request {
 }
 
 function startSpan(tracing: Spans, context: RequestContext): RequestSpan | undefined {
-  const { pathname } = new URL(urlOf(context.request));
-  if (probePath.test(pathname) || pathname.endsWith("/metrics")) return undefined;
-  const span = tracing.request(context.request, pathname, context);
+  const { request, encodedPath } = context;
+  if (probePath.test(encodedPath) || encodedPath.endsWith("/metrics")) return undefined;
+  const span = tracing.request(request, encodedPath, context);
   Object.assign(context, span.ids);
   return span;
 }
@@ -85,7 +86,7 @@ function logAnswer(response: Response, context: RequestContext, level: "info" | 
     path,
     status,
     duration_ms: durationMs,
-    request_bytes: lengthIn(headers),
+    request_bytes: announcedBytes(headers),
     client: context.connections?.peerOf(request)?.address,
     forwarded_for: headers.get("x-forwarded-for") ?? undefined,
     key: context.key?.name,
@@ -94,11 +95,6 @@ function logAnswer(response: Response, context: RequestContext, level: "info" | 
     prediction_id: predictionIn(response.headers.get("location") ?? path),
   };
   log[level](`${method} ${path} ${status} in ${durationMs} ms`, context.fields(fields));
-}
-
-function lengthIn(headers: Headers): number | undefined {
-  const length = headers.get("content-length");
-  return length === null ? undefined : Number(length);
 }
 
 /** The id of the prediction or demo prediction that a URL path names; undefined for other paths. */

@@ -5,24 +5,20 @@ import { type JsonSchema, SchemaNode } from "../../../base/schemas/json-schema.t
 import { askForKey, hasKey, keyHeaders } from "./api-key.ts";
 import { sentence } from "./value.ts";
 
-export interface Model {
+/** The answer to GET /. */
+interface ModelAnswer {
   readonly name: string;
   readonly tag: string;
   readonly digest: string;
   readonly description: string;
-  readonly input: SchemaNode;
-  readonly output: SchemaNode;
-  /** Schema of the parts that the model yields before the whole output; undefined if it yields none. */
-  readonly part: SchemaNode | undefined;
-  readonly demoOutput: SchemaNode;
-}
-
-interface ModelAnswer extends Pick<Model, "name" | "tag" | "digest" | "description"> {
   readonly input_schema: JsonSchema;
   readonly output_schema: JsonSchema;
+  /** Schema of the parts that the model yields before the whole output; undefined if it yields none. */
   readonly part_schema?: JsonSchema;
   readonly demo_output_schema: JsonSchema;
 }
+
+export type Model = Awaited<ReturnType<typeof readModel>>;
 
 /** A fault of a request body. `pointer` is a JSON pointer to the faulty value. */
 export interface Fault {
@@ -40,7 +36,7 @@ export class Refusal extends Error {
   }
 }
 
-export async function readModel(): Promise<Model> {
+export async function readModel() {
   const answer: ModelAnswer = await (await request("./")).json();
   const { input_schema, output_schema, part_schema, demo_output_schema, ...model } = answer;
   return {
