@@ -73,9 +73,7 @@ export class FollowedPrediction extends Observed implements Followed {
 
   async readOutputs(): Promise<void> {
     if (this.#eventReads === "none") this.#eventReads = "some";
-    const record = await this.read();
-    if (record !== undefined) await this.readEvents();
-    this.update(record);
+    await this.#refresh();
   }
 
   /** Reads new events if an event stream watches the prediction, after earlier reads. Never throws. */
@@ -95,13 +93,8 @@ export class FollowedPrediction extends Observed implements Followed {
   async poll(minMs = POLL_MS): Promise<void> {
     if (performance.now() - this.#polledMs < minMs) return;
     this.#polledMs = performance.now();
-    try {
-      const record = await this.read();
-      await this.readEvents();
-      this.update(record);
-    } catch {
-      // The next poll reads again.
-    }
+    // After a failure, the next poll reads again.
+    await this.#refresh().catch(() => {});
   }
 
   update(record: PredictionRecord | undefined): void {
@@ -119,6 +112,12 @@ export class FollowedPrediction extends Observed implements Followed {
     if (!this.isOver) this.record = undefined;
     this.callWaiters();
     this.changed();
+  }
+
+  async #refresh(): Promise<void> {
+    const record = await this.read();
+    await this.readEvents();
+    this.update(record);
   }
 
   async #readPages(): Promise<void> {

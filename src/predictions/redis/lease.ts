@@ -23,7 +23,6 @@ export interface LeaseReport {
   /** Undefined to renew the lease only. */
   readonly progress?: {
     readonly startedAtMs: number | undefined;
-    readonly itemsDone: number;
     readonly logs: string;
     /** The first part of the logs, which Redis has acknowledged. */
     readonly knownLogs: string;
@@ -45,7 +44,6 @@ export class Lease implements Disposable {
   readonly request: Claimed;
   /** The outcome, until Redis acknowledges it. */
   ended: EndedRecord | undefined;
-  readonly #acknowledged = Promise.withResolvers<void>();
   #live: LivePrediction | undefined;
   /** Undefined if the outcome has all events: one output, and no parts. */
   #log: EventLog | undefined;
@@ -53,22 +51,13 @@ export class Lease implements Disposable {
   #isWatched = true;
   #reportedMs = performance.now();
   /** The last progress that Redis has acknowledged. */
-  #reported: Pick<PredictionRecord, "startedAtMs" | "itemsDone" | "logs"> = {
-    startedAtMs: undefined,
-    itemsDone: 0,
-    logs: "",
-  };
+  #reported: Pick<PredictionRecord, "startedAtMs" | "logs"> = { startedAtMs: undefined, logs: "" };
   /** Position in the log of the next event that Redis has not acknowledged. */
   #position = 0;
 
   constructor(request: Claimed) {
     this.id = request.id;
     this.request = request;
-  }
-
-  /** Resolves when Redis has acknowledged the outcome, or the lease is dropped. */
-  get acknowledged(): Promise<void> {
-    return this.#acknowledged.promise;
   }
 
   begin(live: LivePrediction): void {
@@ -79,16 +68,15 @@ export class Lease implements Disposable {
   /** The progress that Redis does not have yet. Undefined if there is none, or the last report was recent. */
   report(nowMs: number): LeaseReport | undefined {
     if (this.#live === undefined) return undefined;
-    const { startedAtMs, itemsDone, logs } = this.#live.record;
+    const { startedAtMs, logs } = this.#live.record;
     const before = this.#reported;
     const page = this.#isWatched ? this.#nextPage() : undefined;
-    const isSame =
-      startedAtMs === before.startedAtMs && itemsDone === before.itemsDone && logs.length === before.logs.length;
+    const isSame = startedAtMs === before.startedAtMs && logs.length === before.logs.length;
     const isEarly = this.ended !== undefined || nowMs - this.#reportedMs < INTERVAL_MS;
     if (page === undefined && (isSame || isEarly)) return undefined;
     const pageLength = page?.events.reduce((sum, event) => sum + (event?.text.length ?? 0), 0) ?? 0;
     const bytes = logs.length - before.logs.length + pageLength;
-    return { id: this.id, bytes, progress: { startedAtMs, itemsDone, logs, knownLogs: before.logs, page } };
+    return { id: this.id, bytes, progress: { startedAtMs, logs, knownLogs: before.logs, page } };
   }
 
   /** Called when Redis has a report. */
@@ -107,7 +95,6 @@ export class Lease implements Disposable {
   [Symbol.dispose](): void {
     this.#log?.[Symbol.dispose]();
     this.#log = undefined;
-    this.#acknowledged.resolve();
   }
 
   #nextPage(): EventPage | undefined {

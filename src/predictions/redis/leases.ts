@@ -5,6 +5,7 @@
 
 import { byteLengthOf } from "../../base/large-text.ts";
 import { log } from "../../base/log.ts";
+import { until } from "../../base/until.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import type { LivePrediction } from "../live.ts";
 import type { PredictionMetrics } from "../metrics.ts";
@@ -49,11 +50,6 @@ export class Leases implements Disposable {
   /** Whether this process claims predictions, or still runs some. */
   get isActive(): boolean {
     return !this.#hasLeft && this.claimer?.isActive === true;
-  }
-
-  /** Drops a prediction that another process runs now, or has ended. */
-  lost(id: string): void {
-    if (this.#drop(id)) this.claimer?.lost(id);
   }
 
   async *claim(claimer: Claimer): AsyncGenerator<Claimed, undefined> {
@@ -105,14 +101,9 @@ export class Leases implements Disposable {
     void this.#send(lease, record);
   }
 
-  async written(id: string): Promise<void> {
-    const lease = this.#leases.get(id);
-    if (lease?.ended !== undefined) await lease.acknowledged;
-  }
-
   /** Resolves when Redis has acknowledged all outcomes, except dropped ones. */
-  async flush(): Promise<void> {
-    await Promise.all([...this.#leases.keys()].map((id) => this.written(id)));
+  flush(): Promise<void> {
+    return until(() => !this.#leases.values().some(({ ended }) => ended !== undefined), Infinity);
   }
 
   /** Leaves the processes that claim predictions. */
@@ -156,7 +147,7 @@ export class Leases implements Disposable {
 
   #add(request: Claimed): Lease {
     // If this process has a lease for the id, Redis lost that prediction, and its client sent it again.
-    this.lost(request.id);
+    this.#lost(request.id);
     this.#remove(this.#leases.get(request.id));
     const lease = new Lease(request);
     this.#leases.set(request.id, lease);
@@ -181,7 +172,7 @@ export class Leases implements Disposable {
       const state = await this.#options.queue.renew(report);
       if (!this.#isCurrent(lease)) return true;
       lease.reported(report, state);
-      if (state === "lost") this.lost(lease.id);
+      if (state === "lost") this.#lost(lease.id);
       return true;
     } catch {
       return false;
@@ -191,6 +182,11 @@ export class Leases implements Disposable {
   /** Whether the lease was not replaced: a replaced lease belongs to an older prediction with the same id. */
   #isCurrent(lease: Lease): boolean {
     return this.#leases.get(lease.id) === lease;
+  }
+
+  /** Drops a prediction that another process runs now, or has ended. */
+  #lost(id: string): void {
+    if (this.#drop(id)) this.claimer?.lost(id);
   }
 
   /**

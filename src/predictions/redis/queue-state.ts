@@ -4,7 +4,6 @@ import { log } from "../../base/log.ts";
 import { DrainRate } from "../../pipeline/drain-rate.ts";
 import type { StoreOutage } from "../store.ts";
 import type { Figures, Queue } from "./queue.ts";
-import { isConnecting } from "./redis-link.ts";
 
 const TICK_MS = 1000;
 /** Estimates how long a new prediction waits until a worker claims it, from the recent rate of claims. */
@@ -71,6 +70,7 @@ export class QueueState implements Disposable {
   }
 
   async #poll(): Promise<void> {
+    if (!this.#queue.link.isInUse) return;
     const before = this.#last;
     try {
       const { figures, isFull, late } = await this.#queue.poll(this.#isWorker());
@@ -83,7 +83,6 @@ export class QueueState implements Disposable {
       if (!isFull && before === "full") log.info("Redis has memory again: the queue takes predictions");
       this.#onPoll();
     } catch (error) {
-      if (isConnecting(error)) return;
       this.#last = "away";
       if (before !== "away") log.warn(`The queue cannot be used: ${oneLine(messageOf(codedError(error).cause))}`);
     }

@@ -1,10 +1,10 @@
 /** The Redis queue that servers share. Most methods run one command or script. */
+import { CallBatch } from "../../base/call-batch.ts";
 import { log } from "../../base/log.ts";
 import { LARGE_BYTES } from "../../pipeline/inputs/body.ts";
 import { CANCELED, type EndedRecord, type PredictionRecord, recordText } from "../record.ts";
 import { type PredictionRequest, storedOrigin } from "../request.ts";
 import type { Accepted, Claimed, Full, QueueFacts } from "../store.ts";
-import { CallBatch } from "./call-batch.ts";
 import { Keys } from "./keys.ts";
 import type { EventPage, LeaseReport, LeaseState } from "./lease.ts";
 import { type Argument, type LinkUse, RedisLink, type RedisLinkOptions } from "./redis-link.ts";
@@ -26,8 +26,6 @@ export interface QueueOptions extends Pick<RedisLinkOptions, "address" | "onFaul
   /** Milliseconds for which ended predictions stay readable. */
   readonly retentionMs: number;
   readonly limits: { readonly maxQueuedItems: number; readonly maxQueuedBytes: number };
-  /** Whether this node sends the webhooks of the predictions that it ends. */
-  readonly deliversWebhooks?: boolean;
 }
 
 export interface QueuedRequest extends Omit<PredictionRequest, "createdAtMs" | "model"> {
@@ -73,7 +71,7 @@ const messageKinds = ["ended", "read", "events", "lease"] as const;
 export type MessageKind = (typeof messageKinds)[number];
 
 /** The facts of a request in an entry of the stream, beside its body. */
-type RequestFacts = Omit<QueuedRequest, "body" | "isWatched">;
+type RequestFacts = Omit<QueuedRequest, "body" | "isWatched" | "webhook">;
 
 /** The node that stores an outcome: the worker of the prediction, or any node. */
 type Ender = "worker" | "any";
@@ -254,7 +252,7 @@ export class Queue implements Disposable {
     const args: Argument[] = [limits.maxQueuedItems, limits.maxQueuedBytes, name];
     for (const request of requests) {
       const { id, kind, count, bytes, timeoutMs, digest, isWaitedFor = false, isWatched, webhook, origin } = request;
-      const facts = { id, kind, count, bytes, timeoutMs, digest, isWaitedFor, webhook, origin: storedOrigin(origin) };
+      const facts = { id, kind, count, bytes, timeoutMs, digest, isWaitedFor, origin: storedOrigin(origin) };
       const { body: whole } = request;
       const body = typeof whole === "string" ? whole : Buffer.from(whole.buffer, whole.byteOffset, whole.length);
       const isSmall = body.length <= MAX_SMALL_BYTES;
@@ -277,10 +275,10 @@ export class Queue implements Disposable {
   async #renewAll(reports: readonly LeaseReport[]): Promise<LeaseState[]> {
     const args = reports.flatMap(({ progress }) => {
       if (progress === undefined) return [0];
-      const { startedAtMs, itemsDone, logs, knownLogs, page } = progress;
+      const { startedAtMs, logs, knownLogs, page } = progress;
       const events = page === undefined ? [] : [JSON.stringify(page)];
       const newLogs = logs.slice(knownLogs.length);
-      const more = [this.#onClock(startedAtMs) ?? "", itemsDone, Buffer.byteLength(knownLogs), newLogs, ...events];
+      const more = [this.#onClock(startedAtMs) ?? "", Buffer.byteLength(knownLogs), newLogs, ...events];
       return [more.length, ...more];
     });
     const names = reports.flatMap(({ id }) => [this.keys.prediction(id), this.keys.events(id)]);
@@ -310,7 +308,6 @@ export class Queue implements Disposable {
   /** Stores outcomes, and notifies the waiting nodes, and the worker whose prediction another node ends. */
   async #end(outcomes: readonly QueuedOutcome[], who: Ender, queue?: string): Promise<readonly null[]> {
     const { keys } = this;
-    const webhookLeaseMs = who === "worker" && this.#options.deliversWebhooks ? this.leaseMs : 0;
     const finishedAtMs = Math.floor(this.nowMs);
     const args = outcomes.flatMap(({ record, bytes }) => {
       const isSmall = bytes <= MAX_SMALL_BYTES;
@@ -323,7 +320,7 @@ export class Queue implements Disposable {
     await this.link.run(
       scripts.finishScript,
       [...names, ...outcomes.map(({ record }) => keys.prediction(record.id))],
-      [this.#retentionMs, webhookLeaseMs, who, ...args],
+      [this.#retentionMs, who, ...args],
     );
     return outcomes.map(() => null);
   }

@@ -7,7 +7,7 @@ import { listOf, numberOf, textOf } from "./replies.ts";
 /** Maximum webhooks in one call, because the next call waits for it. */
 const MAX_IDS = 500;
 /** Milliseconds between polls for webhooks that no replica has leased. */
-const POLL_MS = 1000;
+const POLL_MS = 250;
 /** Milliseconds in which a delivered webhook is removed. A webhook that stays is sent again. */
 const REMOVAL_MS = 60_000;
 

@@ -1,5 +1,4 @@
 /** A connection to Redis. Every failure becomes a SconceError `queue_unavailable`. */
-import { createHash } from "node:crypto";
 import { Command, Redis } from "ioredis";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import type { QueueFault } from "../../base/labels.ts";
@@ -14,17 +13,6 @@ export const BLOCK_MS = 2000;
 const MARGIN_MS = 2000;
 const RETRY_MS = 200;
 
-/** A Lua script. Commands contain its digest, and its text only if Redis does not know the digest. */
-export class LuaScript {
-  readonly text: string;
-  readonly sha: string;
-
-  constructor(text: string) {
-    this.text = text;
-    this.sha = createHash("sha1").update(text).digest("hex");
-  }
-}
-
 export type Argument = string | number | Buffer;
 
 /** Blocking commands have separate connections, so that other commands do not wait for them. */
@@ -37,17 +25,6 @@ export interface RedisLinkOptions {
   readonly onReady?: (() => void) | undefined;
 }
 
-/** A command failed because there is no connection. */
-class NotSent extends Error {
-  /** Error of the last attempt to connect; undefined during the first attempt. */
-  readonly reason: string | undefined;
-
-  constructor(reason: string | undefined) {
-    super(reason === undefined ? "there is no connection to it" : `there is no connection to it: ${reason}`);
-    this.reason = reason;
-  }
-}
-
 export class RedisLink implements Disposable {
   readonly #client: Redis;
   readonly #use: LinkUse;
@@ -55,8 +32,8 @@ export class RedisLink implements Disposable {
   /** Bytes of the commands without an answer, and of the expected answers. */
   #pendingBytes = 0;
   /** False until the first attempt to connect has ended, and after disposal. Failures are not reported then. */
-  #isInUse = false;
-  #disconnectReason: string | undefined;
+  isInUse = false;
+  #disconnectReason = "it is being opened";
 
   constructor({ address, use, onFault, onReady }: RedisLinkOptions) {
     this.#use = use;
@@ -80,11 +57,11 @@ export class RedisLink implements Disposable {
     });
     // Keeps the reason for commands that fail later. Without a listener, ioredis prints the error.
     this.#client.on("error", (error) => {
-      this.#isInUse = true;
+      this.isInUse = true;
       this.#disconnectReason = messageOf(error);
     });
     this.#client.on("ready", () => {
-      this.#isInUse = true;
+      this.isInUse = true;
       this.#disconnectReason = "it was closed";
     });
     if (onReady !== undefined) this.#client.on("ready", onReady);
@@ -104,15 +81,9 @@ export class RedisLink implements Disposable {
     }
   }
 
-  /** Runs a script. @param keys all keys that the script uses @throws SconceError `queue_unavailable` */
-  async run({ text, sha }: LuaScript, keys: readonly string[], args: readonly Argument[]): Promise<unknown> {
-    const all = [keys.length, ...keys, ...args];
-    try {
-      return await this.#send(0, "evalsha", [sha, ...all]);
-    } catch (error) {
-      if (!messageOf(error).includes("NOSCRIPT")) throw this.#fault(error);
-    }
-    return this.call("eval", text, ...all);
+  /** Runs a Lua script. @param keys all keys that the script uses @throws SconceError `queue_unavailable` */
+  run(script: string, keys: readonly string[], args: readonly Argument[]): Promise<unknown> {
+    return this.call("eval", script, keys.length, ...keys, ...args);
   }
 
   /** Receives the messages of a channel. The link then sends no other command than PING. */
@@ -122,7 +93,7 @@ export class RedisLink implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#isInUse = false;
+    this.isInUse = false;
     this.#client.disconnect();
   }
 
@@ -142,9 +113,11 @@ export class RedisLink implements Disposable {
   #fault(error: unknown): SconceError {
     const message = messageOf(error);
     // For a missing connection, ioredis names this option in its error.
-    const cause = message.includes("enableOfflineQueue") ? new NotSent(this.#disconnectReason) : error;
+    const cause = message.includes("enableOfflineQueue")
+      ? new Error(`there is no connection to it: ${this.#disconnectReason}`)
+      : error;
     // NOGROUP means that a new queue has no consumer group yet, so nothing has failed.
-    if (this.#isInUse && !message.startsWith("NOGROUP")) this.#onFault(faultOf(message), messageOf(cause));
+    if (this.isInUse && !message.startsWith("NOGROUP")) this.#onFault(faultOf(message), messageOf(cause));
     // Closes the connection, which may be dead or have much unsent data. ioredis connects again at once.
     if (this.#use === "commands" && faultOf(message) === "timeout") this.#client.stream?.destroy();
     return new SconceError("queue_unavailable", "the queue of the replicas cannot be used now; try again later", {
@@ -156,11 +129,6 @@ export class RedisLink implements Disposable {
 /** Approximate size of a command in bytes. */
 function sizeOf(args: readonly Argument[]): number {
   return args.reduce<number>((sum, each) => sum + (typeof each === "number" ? 0 : each.length), 0);
-}
-
-/** Whether a command failed only because the first connection is not open yet. */
-export function isConnecting(error: unknown): boolean {
-  return error instanceof SconceError && error.cause instanceof NotSent && error.cause.reason === undefined;
 }
 
 function faultOf(message: string): QueueFault {

@@ -19,11 +19,8 @@ interface QueueOptions {
   /** Seconds that a finished prediction stays readable. */
   readonly retainAge: number;
   readonly queueLease: number;
-  /** Seconds that a prediction may take. */
-  readonly timeout: number;
   readonly maxQueuedItems: number;
   readonly maxQueuedBytes: number;
-  readonly webhookSecret: readonly string[];
 }
 
 export interface RedisStoreOptions {
@@ -74,7 +71,6 @@ export class RedisStore implements Store, SharedStore {
         leaseMs: 1000 * config.queueLease,
         retentionMs: 1000 * config.retainAge,
         limits: config,
-        deliversWebhooks: config.webhookSecret.length > 0,
       }),
     );
     this.#memory = memory;
@@ -122,8 +118,9 @@ export class RedisStore implements Store, SharedStore {
     this.#leases.finish(record);
   }
 
-  written(id: string): Promise<void> {
-    return this.#leases.written(id);
+  /** Resolves at once: the queue shows outcomes to clients, and gives webhooks to this process, after they are written. */
+  written(): Promise<void> {
+    return Promise.resolve();
   }
 
   read(id: string): Promise<PredictionRecord | undefined> {

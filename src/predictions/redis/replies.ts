@@ -2,12 +2,11 @@
 import { type PredictionRecord, pendingRecord, recordOf } from "../record.ts";
 
 /** The fields of a record in the hash of its prediction, in the order of `recordIn`. */
-export const RECORD_FIELDS = ["id", "kind", "count", "created", "done", "started", "logs", "digest", "ended"];
+export const RECORD_FIELDS = ["id", "kind", "count", "created", "started", "logs", "digest", "ended"];
 
 export function textOf(reply: unknown): string {
   if (typeof reply === "string") return reply;
-  if (reply instanceof Buffer) return reply.toString();
-  return reply instanceof Uint8Array ? Buffer.from(reply.buffer, reply.byteOffset, reply.length).toString() : "";
+  return reply instanceof Buffer ? reply.toString() : "";
 }
 
 export function numberOf(reply: unknown): number {
@@ -21,12 +20,12 @@ export function listOf(reply: unknown): readonly unknown[] {
 
 /** @param reply values of `RECORD_FIELDS`. @returns undefined for an unknown id */
 export function recordIn(reply: unknown): PredictionRecord | undefined {
-  const [id, kind = "", count, created, done, started, logs = "", digest = "", ended] = listOf(reply).map(textOf);
+  const [id, kind = "", count, created, started, logs = "", digest = "", ended] = listOf(reply).map(textOf);
   if (!id) return undefined;
   if (ended) return recordOf(ended);
   const facts = { id, kind: kind === "demo" ? "demo" : "prediction", count: Number(count) } as const;
   const record = pendingRecord({ ...facts, createdAtMs: Number(created), digest: digest || undefined });
-  return { ...record, startedAtMs: started ? Number(started) : undefined, itemsDone: Number(done), logs };
+  return { ...record, startedAtMs: started ? Number(started) : undefined, logs };
 }
 
 /** An entry of a Redis stream. */

@@ -1,6 +1,4 @@
 /** Lua scripts of the queue. Each runs atomically, and its `KEYS` are all keys that it uses. keys.ts describes the keys. */
-import { LuaScript } from "./redis-link.ts";
-
 /** Maximum bytes of a prediction's events in Redis. The oldest pages are dropped, but never the newest. */
 const MAX_EVENT_BYTES = 2 ** 24;
 /** Milliseconds after the deadline for which the events are kept for event streams. */
@@ -41,7 +39,7 @@ end
  *   fields
  * @returns number of unfinished inputs, the time; for each prediction "" if added, else the limit that refuses it. An id that exists counts as `queue`
  */
-export const acceptScript = new LuaScript(`${clock}
+export const acceptScript = `${clock}
 local work, totals, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local before = redis.call('HMGET', totals, 'items', 'bytes')
 local items, bytes = tonumber(before[1] or 0), tonumber(before[2] or 0)
@@ -67,17 +65,17 @@ if addedItems > 0 then
   redis.call('HINCRBY', totals, 'bytes', addedBytes)
 end
 return answer
-`);
+`;
 
 /**
  * Stores outcomes. The first outcome of a prediction stands. Notifies the nodes whose clients wait, and a worker that still runs the prediction.
  * - `KEYS`: work, totals, deadlines, due; for each prediction `p:ID`
- * - Arguments: retention time, lease of this node's webhooks, `worker` if this node has run the predictions, else `any`; for each prediction the number of
- *   further arguments, then names and values of fields
+ * - Arguments: retention time, `worker` if this node has run the predictions, else `any`; for each prediction the number of further arguments, then names and
+ *   values of fields
  */
-export const finishScript = new LuaScript(`${clock}${holder}${send}
+export const finishScript = `${holder}${send}
 local work, totals, deadlines, due = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local entries, ids, items, bytes, at = {}, {}, 0, 0, 4
+local entries, ids, items, bytes, at = {}, {}, 0, 0, 3
 -- A full Redis accepts this write, and then the other writes of the script.
 redis.call('HDEL', totals, '-')
 for k = 5, #KEYS do
@@ -85,15 +83,15 @@ for k = 5, #KEYS do
   local entry, id, created, count, size, fronts, webhook =
     unpack(redis.call('HMGET', key, 'entry', 'id', 'created', 'count', 'bytes', 'fronts', 'webhook'))
   if entry then
-    redis.call('HDEL', key, 'entry', 'queue', 'bytes', 'deadline', 'fronts', 'watched', 'worker', 'eventBytes', 'body', 'done', 'started', 'logs')
+    redis.call('HDEL', key, 'entry', 'queue', 'bytes', 'deadline', 'fronts', 'watched', 'worker', 'eventBytes', 'body', 'started', 'logs')
     redis.call('HSET', key, unpack(ARGV, at + 1, at + n))
     redis.call('PEXPIRE', key, ARGV[1])
-    if webhook then redis.call('ZADD', due, now + ARGV[2], id .. ' ' .. created) end
+    if webhook then redis.call('ZADD', due, 0, id .. ' ' .. created) end
     items, bytes = items + count, bytes + size
     entries[#entries + 1] = entry
     ids[#ids + 1] = id
     send(fronts, n == 2 and 'ended ' .. ARGV[at + 2] or 'read ' .. id)
-    if ARGV[3] == 'any' then send(holderOf(entry) or '', 'lease ' .. id) end
+    if ARGV[2] == 'any' then send(holderOf(entry) or '', 'lease ' .. id) end
   end
   at = at + n + 1
 end
@@ -103,13 +101,13 @@ if #ids > 0 then
   redis.call('ZREM', deadlines, unpack(ids))
   redis.call('HINCRBY', totals, 'items', 0 - items)
   redis.call('HINCRBY', totals, 'bytes', 0 - bytes)
-  if ARGV[3] == 'worker' then redis.call('HINCRBY', totals, 'ended', #ids) end
+  if ARGV[2] == 'worker' then redis.call('HINCRBY', totals, 'ended', #ids) end
 end
 return 0
-`);
+`;
 
 /** Returns predictions to the queue: an orderly stop is no death. `KEYS`: work, `p:ID` of each prediction. Argument: this node. */
-export const giveBackScript = new LuaScript(`${holder}
+export const giveBackScript = `${holder}
 local work = KEYS[1]
 for k = 2, #KEYS do
   local key = KEYS[k]
@@ -123,20 +121,20 @@ for k = 2, #KEYS do
     redis.call('XACK', work, 'workers', entry)
     redis.call('XDEL', work, entry)
     redis.call('HSET', key, 'entry', again)
-    redis.call('HDEL', key, 'done', 'logs', 'started', 'worker')
+    redis.call('HDEL', key, 'logs', 'started', 'worker')
   end
 end
 return 0
-`);
+`;
 
 /**
  * Renews leases, and stores the progress of predictions. Notifies waiting nodes of new events.
  * - `KEYS`: work; for each prediction `p:ID` and `e:ID`
  * - Arguments: this node; for each prediction the number of further arguments, then its progress, if any
- * - Progress: time of the start or "", inputs done, bytes of the logs in Redis, later logs; then, if any, new events
+ * - Progress: time of the start or "", bytes of the logs in Redis, later logs; then, if any, new events
  * @returns for each prediction 0 if this node has lost it, 1 if no event stream watches it, else 2
  */
-export const renewScript = new LuaScript(`${clock}${holder}${send}
+export const renewScript = `${clock}${holder}${send}
 local answer, entries, at = {}, {}, 2
 for k = 2, #KEYS, 2 do
   local key, events, n = KEYS[k], KEYS[k + 1], tonumber(ARGV[at])
@@ -147,12 +145,12 @@ for k = 2, #KEYS, 2 do
     entries[#entries + 1] = entry
     answer[k / 2] = watched and 2 or 1
     if n > 0 then
-      local started, done, known, more = unpack(ARGV, at + 1, at + 4)
-      redis.call('HSET', key, 'worker', ARGV[1], 'done', done, 'started', started)
+      local started, known, more = unpack(ARGV, at + 1, at + 3)
+      redis.call('HSET', key, 'worker', ARGV[1], 'started', started)
       if more ~= '' then redis.call('HSET', key, 'logs', string.sub(redis.call('HGET', key, 'logs') or '', 1, known) .. more) end
     end
-    if n > 4 and watched then
-      local page = ARGV[at + 5]
+    if n > 3 and watched then
+      local page = ARGV[at + 4]
       redis.call('XADD', events, '*', 'page', page)
       size = (size or 0) + #page
       while size > ${MAX_EVENT_BYTES} and redis.call('XLEN', events) > 1 do
@@ -172,13 +170,13 @@ if #entries > 0 then
   redis.call('XCLAIM', KEYS[1], 'workers', ARGV[1], 0, unpack(entries))
 end
 return answer
-`);
+`;
 
 /**
  * Lets a node be notified of the end of an unfinished prediction, and perhaps of its events. Then notifies the worker. `KEYS`: `p:ID`. Arguments: node, `1` to
  * watch the prediction.
  */
-export const followScript = new LuaScript(`${send}
+export const followScript = `${send}
 local entry, id, fronts, watched, worker = unpack(redis.call('HMGET', KEYS[1], 'entry', 'id', 'fronts', 'watched', 'worker'))
 if not entry then return 0 end
 if not string.find(fronts, ARGV[1], 1, true) then redis.call('HSET', KEYS[1], 'fronts', fronts .. ' ' .. ARGV[1]) end
@@ -187,7 +185,7 @@ if ARGV[2] == '1' and not watched then
   send(worker or '', 'lease ' .. id)
 end
 return 0
-`);
+`;
 
 /**
  * Reads the figures of a queue. Keeps the queue from expiring. Removes workers that have ended.
@@ -196,7 +194,7 @@ return 0
  * @returns the time, `1` if Redis is full; unfinished items, predictions `ended` by workers, unfinished predictions without and with a claim, milliseconds
  *   since the creation of the oldest one without a claim, number of workers; then ids of predictions whose time limit has passed
  */
-export const pollScript = new LuaScript(`${clock}
+export const pollScript = `${clock}
 local work, totals, deadlines = KEYS[1], KEYS[2], KEYS[3]
 -- Fails if this user must not notify nodes.
 redis.call('PUBLISH', ARGV[1], '')
@@ -226,4 +224,4 @@ end
 local total = redis.call('HMGET', totals, 'items', 'ended')
 local late = redis.call('ZRANGEBYSCORE', deadlines, '-inf', now - ${GRACE_MS}, 'LIMIT', 0, ${MAX_LATE})
 return { now, isFull, tonumber(total[1] or 0), tonumber(total[2] or 0), math.max(0, waiting), taken, math.max(0, age), workers, unpack(late) }
-`);
+`;

@@ -1,4 +1,4 @@
-/** Combines the requests of one turn of the event loop into one call to Redis, up to a maximum of requests and bytes. */
+/** Combines the requests of one turn of the event loop into one call, up to a maximum of requests and bytes. */
 
 /** Larger requests have a separate call. */
 const LARGE_VALUE_BYTES = 2 ** 20;
