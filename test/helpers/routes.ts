@@ -28,4 +28,4 @@ export function tableOfRoutes(): Route[] {
   });
 }
 
-export const plainDocument = { version: "1.2.3", basePath: "", hasKeys: false, hasWebhooks: false };
+export const plainDocument = { version: "1.2.3", hasKeys: false, hasWebhooks: false };

@@ -8,8 +8,6 @@ import { formSchema, modelSchemas } from "./schemas.ts";
 
 export interface DocumentOptions extends Omit<Facts, "schemas" | "example"> {
   readonly version: string;
-  /** Path before the routes. */
-  readonly basePath: string;
 }
 
 type Model = Pick<
@@ -17,7 +15,7 @@ type Model = Pick<
   "name" | "tag" | "description" | "inputSchema" | "outputSchema" | "demoOutputSchema" | "shortExample"
 >;
 
-export function documentOf(routes: readonly Route[], model: Model, { version, basePath, ...options }: DocumentOptions) {
+export function documentOf(routes: readonly Route[], model: Model, { version, ...options }: DocumentOptions) {
   const document = new OpenAPIHono();
   const registry = document.openAPIRegistry;
   const { name, tag, description, shortExample: example } = model;
@@ -51,7 +49,7 @@ export function documentOf(routes: readonly Route[], model: Model, { version, ba
   return document.getOpenAPI31Document({
     openapi: "3.1.0",
     info,
-    servers: [{ url: basePath || "/", description: "This server" }],
+    servers: [serverAt("/")],
     security: hasKeys ? [{ apiKey: [] }] : [],
     tags: [
       { name: "Model", description: "The model of this server, and the list of its models" },
@@ -59,4 +57,9 @@ export function documentOf(routes: readonly Route[], model: Model, { version, ba
       { name: "Operations", description: "Health, for operators" },
     ],
   });
+}
+
+/** A server of the document. @param url the path before the routes */
+export function serverAt(url: string) {
+  return { url, description: "This server" };
 }

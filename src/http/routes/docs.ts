@@ -4,7 +4,7 @@ import type { Hono } from "hono";
 import swaggerStyle from "#swagger-ui/swagger-ui.css" with { type: "file" };
 import swaggerScript from "#swagger-ui/swagger-ui-bundle.js" with { type: "file" };
 import { addAssets } from "../assets.ts";
-import { documentOf } from "../openapi/document.ts";
+import { documentOf, serverAt } from "../openapi/document.ts";
 import type { HttpOptions } from "../options.ts";
 import { securityHeaders } from "../page/page.ts";
 import { contextOf, modelOf, perModel } from "../request.ts";
@@ -78,19 +78,11 @@ export function addDocument(
   routes: readonly Route[],
   { config, keys, version }: DocumentOptions,
 ): void {
-  const hasKeys = keys !== undefined;
-  const hasWebhooks = config.webhookSecret.length > 0;
-  const documentsOf = perModel(() => new Map<string, string>());
+  const facts = { version, hasKeys: keys !== undefined, hasWebhooks: config.webhookSecret.length > 0 };
+  const document = perModel((model) => documentOf(routes, model, facts));
   app.get("/openapi.json", (c) => {
-    const documents = documentsOf(c);
-    const { modelPath } = contextOf(c);
-    let text = documents.get(modelPath);
-    if (text === undefined) {
-      const basePath = `${config.basePath}${modelPath}`;
-      text = JSON.stringify(documentOf(routes, modelOf(c), { version, basePath, hasKeys, hasWebhooks }));
-      documents.set(modelPath, text);
-    }
-    return c.body(text, 200, { "Content-Type": "application/json" });
+    const basePath = `${config.basePath}${contextOf(c).modelPath}`;
+    return c.json({ ...document(c), servers: [serverAt(basePath || "/")] });
   });
 }
 
