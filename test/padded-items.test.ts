@@ -5,9 +5,10 @@
 import { describe, expect, test } from "bun:test";
 import { bool, float32, int64, pad, type Tensor, tensor } from "../src/author/tensor.ts";
 import { copied } from "../src/author/tensor-memory.ts";
-import type { Item, Rows } from "../src/engine/engine.ts";
+import type { Item } from "../src/engine/engine.ts";
 import { itemCheck } from "../src/engine/item-check.ts";
 import { openLocalEngine } from "../src/engine/remote/local-engine.ts";
+import type { Rows } from "../src/engine/rows.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { info } from "./helpers/remote.ts";
 

@@ -1,8 +1,9 @@
 /** The output rows that model code gets contain no data of other items, and can be transferred to a Worker. */
 import { expect, test } from "bun:test";
 import { float32, pad, type Tensor, type TensorSpec, tensor } from "../src/author/tensor.ts";
-import type { Item, Rows } from "../src/engine/engine.ts";
+import type { Item } from "../src/engine/engine.ts";
 import { openLocalEngine } from "../src/engine/remote/local-engine.ts";
+import type { Rows } from "../src/engine/rows.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { info } from "./helpers/remote.ts";
 import { sessions } from "./helpers/sessions.ts";

@@ -4,8 +4,6 @@ import type { SconceError } from "../base/errors.ts";
 import type { BatchCause } from "../base/labels.ts";
 import type { Rows } from "./rows.ts";
 
-export type { Rows } from "./rows.ts";
-
 /**
  * Number of ends after which an input may be their cause. An item that was pending at this many ends of engine processes runs
  * alone. A prediction fails after this many ends of fronts that ran the prediction (predictions/claims.ts).

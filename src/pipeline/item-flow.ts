@@ -6,8 +6,9 @@
 import type { ModelFile } from "../author/file.ts";
 import { codedError, type SconceError } from "../base/errors.ts";
 import type { Stage } from "../base/labels.ts";
-import type { EngineListener, Rows } from "../engine/engine.ts";
+import type { EngineListener } from "../engine/engine.ts";
 import type { RemoteEngine } from "../engine/remote/remote-engine.ts";
+import type { Rows } from "../engine/rows.ts";
 import type { Sender } from "./client.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { FileFetches } from "./fetched-files.ts";

@@ -3,7 +3,7 @@
 import { codedError, type SconceError } from "../base/errors.ts";
 import type { Stage } from "../base/labels.ts";
 import { LoopWork } from "../base/loop-work.ts";
-import type { Rows } from "../engine/engine.ts";
+import type { Rows } from "../engine/rows.ts";
 import type { FlowCredits } from "./flow-credits.ts";
 import type { ItemList, ItemParts, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";

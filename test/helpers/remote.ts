@@ -5,7 +5,7 @@
 import type { UnixSocketListener } from "bun";
 import { float32, type Tensor, tensor } from "../../src/author/tensor.ts";
 import type { SconceError } from "../../src/base/errors.ts";
-import type { Item, Rows } from "../../src/engine/engine.ts";
+import type { Item } from "../../src/engine/engine.ts";
 import {
   type EngineInfo,
   FrameBlocks,
@@ -17,6 +17,7 @@ import {
 } from "../../src/engine/remote/frame.ts";
 import { RemoteEngine, type RemoteEngineOptions } from "../../src/engine/remote/remote-engine.ts";
 import { ItemFrames, RowsFrames } from "../../src/engine/remote/tensor-frames.ts";
+import type { Rows } from "../../src/engine/rows.ts";
 import type { Runner } from "../../src/engine/runner.ts";
 
 export const info = { devices: ["cpu"], torch: "2.0.0", pid: process.pid };

@@ -56,10 +56,6 @@ export function frameMemory(buffer: ArrayBuffer, byteOffset: number, byteLength:
   return { buffer, byteOffset, words: new Uint32Array(buffer, byteOffset, Math.floor(byteLength / 4)) };
 }
 
-export function doubleAt({ buffer, byteOffset }: FrameMemory, at: number): number {
-  return new Float64Array(buffer, byteOffset + at, 1)[0] ?? 0;
-}
-
 /** Properties of the engine after warm-up. A front gets them when it connects. */
 export const engineInfoSchema = z.object({
   maxBatchSize: z.int(),

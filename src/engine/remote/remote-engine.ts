@@ -304,10 +304,12 @@ export class RemoteEngine<T extends Item> {
     connection.ready.resolve(info);
   }
 
-  #dispatched(memory: FrameMemory, at: number, isAlone: boolean): void {
+  #dispatched({ words }: FrameMemory, at: number, isAlone: boolean): void {
     const items: T[] = [];
-    for (const number of numbersAt(memory, at)) {
-      const pending = this.#pending.get(number);
+    const first = at / 4 + 3;
+    const count = words[first - 1] ?? 0;
+    for (let i = 0; i < count; i++) {
+      const pending = this.#pending.get(words[first + i] ?? 0);
       if (pending === undefined) continue;
       pending.state = isAlone ? "alone" : "dispatched";
       items.push(pending.item);
@@ -361,12 +363,6 @@ export class RemoteEngine<T extends Item> {
       this.listener?.failed(item, new SconceError("engine_ended", `${reason} while it ran this input alone`));
     }
   }
-}
-
-/** The numbers of a frame with a count and item numbers. */
-function numbersAt({ words }: FrameMemory, at: number): Uint32Array {
-  const first = at / 4 + 3;
-  return words.subarray(first, first + (words[at / 4 + 2] ?? 0));
 }
 
 function closed(): SconceError {

@@ -6,7 +6,6 @@ import type { BatchRun, Item } from "../engine.ts";
 import { type CheckedItem, fixedKey, type Sizes, shapeKey } from "../item-check.ts";
 import {
   BLOCK_BYTES,
-  doubleAt,
   type Frame,
   type FrameBlocks,
   type FrameMemory,
@@ -233,11 +232,12 @@ export function numbersWord(at: number): number {
   return (at + ROWS_HEAD_BYTES) / 4;
 }
 
-export function observationAt(memory: FrameMemory, at: number): BatchRun | undefined {
-  const word = memory.words[at / 4 + 3] ?? 0;
+export function observationAt({ buffer, byteOffset, words }: FrameMemory, at: number): BatchRun | undefined {
+  const word = words[at / 4 + 3] ?? 0;
   if (word === 0) return undefined;
   const cause = batchCauses[Math.floor(word / CAUSE_UNIT)] ?? "full";
-  return { size: word % CAUSE_UNIT, cause, waitMs: doubleAt(memory, at + 16), runMs: doubleAt(memory, at + 24) };
+  const times = new Float64Array(buffer, byteOffset + at + 16, 2);
+  return { size: word % CAUSE_UNIT, cause, waitMs: times[0] ?? 0, runMs: times[1] ?? 0 };
 }
 
 function bytesOf({ data, shape }: Tensor, rows: number): number {
