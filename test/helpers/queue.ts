@@ -5,9 +5,11 @@ import { parseRedisAddress } from "../../src/predictions/redis/redis-address.ts"
 
 /** @param url the value of `--queue` @param options.leaseMs 0 lets other nodes take over a claimed prediction at once */
 export async function queueOn(url: string, name: string, options: Partial<QueueOptions> = {}) {
+  const opened = Promise.withResolvers<void>();
   const queue = new Queue({
     address: parseRedisAddress(url),
     onFault() {},
+    onReady: opened.resolve,
     repository: name,
     name,
     node: "a",
@@ -16,7 +18,7 @@ export async function queueOn(url: string, name: string, options: Partial<QueueO
     limits: { maxQueuedItems: 10_000, maxQueuedBytes: 2 ** 30 },
     ...options,
   });
-  await queue.opened;
+  await opened.promise;
   await queue.poll(false);
   return {
     queue,

@@ -40,7 +40,6 @@ const MAX_LENGTH = 2 ** 18;
 const EVENT_LENGTH = 50;
 
 export class Lease implements Disposable {
-  readonly id: string;
   readonly request: Claimed;
   /** The outcome, until Redis acknowledges it. */
   ended: EndedRecord | undefined;
@@ -56,7 +55,6 @@ export class Lease implements Disposable {
   #position = 0;
 
   constructor(request: Claimed) {
-    this.id = request.id;
     this.request = request;
   }
 
@@ -76,7 +74,7 @@ export class Lease implements Disposable {
     if (page === undefined && (isSame || isEarly)) return undefined;
     const pageLength = page?.events.reduce((sum, event) => sum + (event?.text.length ?? 0), 0) ?? 0;
     const bytes = logs.length - before.logs.length + pageLength;
-    return { id: this.id, bytes, progress: { startedAtMs, logs, knownLogs: before.logs, page } };
+    return { id: this.request.id, bytes, progress: { startedAtMs, logs, knownLogs: before.logs, page } };
   }
 
   /** Called when Redis has a report. */

@@ -172,7 +172,7 @@ export class Leases implements Disposable {
       const state = await this.#options.queue.renew(report);
       if (!this.#isCurrent(lease)) return true;
       lease.reported(report, state);
-      if (state === "lost") this.#lost(lease.id);
+      if (state === "lost") this.#lost(lease.request.id);
       return true;
     } catch {
       return false;
@@ -181,7 +181,7 @@ export class Leases implements Disposable {
 
   /** Whether the lease was not replaced: a replaced lease belongs to an older prediction with the same id. */
   #isCurrent(lease: Lease): boolean {
-    return this.#leases.get(lease.id) === lease;
+    return this.#leases.get(lease.request.id) === lease;
   }
 
   /** Drops a prediction that another process runs now, or has ended. */
@@ -216,7 +216,7 @@ export class Leases implements Disposable {
 
   #remove(lease: Lease | undefined): void {
     if (lease === undefined) return;
-    this.#leases.delete(lease.id);
+    this.#leases.delete(lease.request.id);
     lease[Symbol.dispose]();
   }
 }

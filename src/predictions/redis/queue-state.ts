@@ -33,7 +33,7 @@ export class QueueState implements Disposable {
   readonly #timer: ReturnType<typeof setInterval>;
   readonly #isWorker: () => boolean;
   readonly #onPoll: () => void;
-  #polling: Promise<void> | undefined;
+  #isPolling = false;
   facts: Figures = { items: 0, ended: 0, waiting: 0, taken: 0, ageMs: 0, workers: 0 };
   /** Result of the last poll. `start`: no poll has ended. `full`: Redis refuses new predictions because its memory is full. */
   #last: "start" | "away" | "full" | "ready" = "start";
@@ -57,20 +57,14 @@ export class QueueState implements Disposable {
     return this.#wait.waitMs(performance.now());
   }
 
-  /** Polls Redis, or waits for the poll that runs. Never throws. */
-  poll(): Promise<void> {
-    this.#polling ??= this.#poll().finally(() => {
-      this.#polling = undefined;
-    });
-    return this.#polling;
-  }
-
   [Symbol.dispose](): void {
     clearInterval(this.#timer);
   }
 
-  async #poll(): Promise<void> {
-    if (!this.#queue.link.isInUse) return;
+  /** Polls Redis, unless a poll runs. Never throws. */
+  async poll(): Promise<void> {
+    if (this.#isPolling || !this.#queue.link.isInUse) return;
+    this.#isPolling = true;
     const before = this.#last;
     try {
       const { figures, isFull, late } = await this.#queue.poll(this.#isWorker());
@@ -85,6 +79,8 @@ export class QueueState implements Disposable {
     } catch (error) {
       this.#last = "away";
       if (before !== "away") log.warn(`The queue cannot be used: ${oneLine(messageOf(codedError(error).cause))}`);
+    } finally {
+      this.#isPolling = false;
     }
   }
 }

@@ -54,9 +54,8 @@ const MAX_OUTCOMES = 64;
 const MAX_SMALL_BYTES = 65_536;
 /** Limits of the retention time in milliseconds. Waiting clients read an outcome after its notification. */
 const RETENTION_MS = { least: 10_000, most: 1e12 };
-/** Milliseconds of silence, in addition to a lease, after which a worker counts as ended, and after which it is removed. */
+/** Minimum milliseconds of silence after which a worker counts as ended. A longer lease counts instead. */
 const SILENT_MS = 5000;
-const IDLE_MS = 60_000;
 /** Maximum pages of events in one answer, and their usual size at most. */
 const MAX_PAGES = 16;
 const PAGES_BYTES = 2 ** 22;
@@ -81,8 +80,6 @@ export class Queue implements Disposable {
   readonly leaseMs: number;
   readonly keys: Keys;
   readonly link: RedisLink;
-  /** Resolves when the connection for commands has been open. */
-  readonly opened: Promise<void>;
   /** Receives messages, and can send no other commands. */
   readonly #messages: RedisLink;
   readonly #links = new DisposableStack();
@@ -101,12 +98,7 @@ export class Queue implements Disposable {
     this.leaseMs = leaseMs;
     this.keys = new Keys(repository, name);
     this.#retentionMs = Math.min(RETENTION_MS.most, Math.max(RETENTION_MS.least, retentionMs));
-    const ready = Promise.withResolvers<void>();
-    this.opened = ready.promise;
-    this.link = this.openLink("commands", () => {
-      ready.resolve();
-      onReady?.();
-    });
+    this.link = this.openLink("commands", onReady);
     this.#messages = this.openLink("commands");
     this.#messages.subscribe(node, (message) => {
       const [text = ""] = message.split(" ", 1);
@@ -233,11 +225,10 @@ export class Queue implements Disposable {
     const { keys, node, leaseMs } = this;
     // Without commands, a dead connection would be silent.
     this.#messages.call("ping").catch(() => {});
-    const limits = [Math.max(SILENT_MS, leaseMs), Math.max(IDLE_MS, leaseMs)];
     const reply = await this.link.run(
       scripts.pollScript,
       [keys.work(), keys.totals(), keys.deadlines],
-      [node, isWorker ? 1 : "", ...limits],
+      [node, isWorker ? 1 : "", Math.max(SILENT_MS, leaseMs)],
     );
     const [nowMs = 0, isFull = 0, items = 0, ended = 0, waiting = 0, taken = 0, ageMs = 0, workers = 0] =
       listOf(reply).map(numberOf);

@@ -21,7 +21,7 @@ export type LinkUse = "commands" | "blocking";
 export interface RedisLinkOptions {
   readonly address: RedisAddress;
   readonly use: LinkUse;
-  readonly onFault: (fault: QueueFault, message: string) => void;
+  readonly onFault: (fault: QueueFault) => void;
   readonly onReady?: (() => void) | undefined;
 }
 
@@ -117,7 +117,7 @@ export class RedisLink implements Disposable {
       ? new Error(`there is no connection to it: ${this.#disconnectReason}`)
       : error;
     // NOGROUP means that a new queue has no consumer group yet, so nothing has failed.
-    if (this.isInUse && !message.startsWith("NOGROUP")) this.#onFault(faultOf(message), messageOf(cause));
+    if (this.isInUse && !message.startsWith("NOGROUP")) this.#onFault(faultOf(message));
     // Closes the connection, which may be dead or have much unsent data. ioredis connects again at once.
     if (this.#use === "commands" && faultOf(message) === "timeout") this.#client.stream?.destroy();
     return new SconceError("queue_unavailable", "the queue of the replicas cannot be used now; try again later", {

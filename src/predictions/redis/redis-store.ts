@@ -157,8 +157,8 @@ export class RedisStore implements Store, SharedStore {
     void retry(() => this.#queue.cancel(id), expiresMs);
   }
 
-  async ready(): Promise<void> {
-    await Promise.race([this.#queue.opened.then(() => this.#state.poll()), Bun.sleep(START_MS)]);
+  ready(): Promise<void> {
+    return until(() => this.outage !== "queue", START_MS);
   }
 
   async leave(maxMs: number): Promise<void> {

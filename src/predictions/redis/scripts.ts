@@ -190,7 +190,7 @@ return 0
 /**
  * Reads the figures of a queue. Keeps the queue from expiring. Removes workers that have ended.
  * - `KEYS`: work, totals, deadlines
- * - Arguments: this node, `1` if it is a worker, milliseconds of silence after which a worker counts as ended, and after which it is removed
+ * - Arguments: this node, `1` if it is a worker, milliseconds of silence after which a worker counts as ended
  * @returns the time, `1` if Redis is full; unfinished items, predictions `ended` by workers, unfinished predictions without and with a claim, milliseconds
  *   since the creation of the oldest one without a claim, number of workers; then ids of predictions whose time limit has passed
  */
@@ -213,8 +213,8 @@ for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', work, 'workers')) do
   local name, pending, idle = consumer[2], consumer[4], consumer[6]
   waiting, taken = waiting - pending, taken + pending
   local hasLeft = name == ARGV[1] and ARGV[2] ~= '1'
-  if pending == 0 and (hasLeft or idle > tonumber(ARGV[4])) then redis.call('XGROUP', 'DELCONSUMER', work, 'workers', name)
-  elseif idle < tonumber(ARGV[3]) then workers = workers + 1 end
+  if not hasLeft and idle < tonumber(ARGV[3]) then workers = workers + 1
+  elseif pending == 0 then redis.call('XGROUP', 'DELCONSUMER', work, 'workers', name) end
 end
 if waiting > 0 then
   local delivered = redis.call('XINFO', 'GROUPS', work)[1][8]
