@@ -9,7 +9,7 @@ export interface TlsPaths {
 }
 
 /**
- * Reads the TLS files of the options, and tries a server with them before the port of the clients opens.
+ * Reads the TLS files, and tries a server with them before the port of the clients opens.
  * @returns the `tls` option of `Bun.serve`; undefined for a server without TLS
  * @throws SconceError `usage` if only one of --tls-cert and --tls-key is given, or for unusable files
  */

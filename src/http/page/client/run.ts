@@ -63,7 +63,7 @@ export function useRun(part: Model["part"]) {
   const cancel = (): void => {
     // The event stream reports the end of the run.
     if (state.run !== undefined) return void cancelRun(state.run.demo_id).catch(() => {});
-    // The server has not answered the request that creates the run. It cancels the run of a client that disconnects.
+    // The server has not answered the request that creates the run. A disconnect cancels the run.
     abort.current.abort();
     setState({ ...state, isBusy: false });
   };

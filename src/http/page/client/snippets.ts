@@ -1,4 +1,4 @@
-/** Code that sends the request, in curl, TypeScript and Python. It reads files from disk, where the page has data URIs. */
+/** Code that sends the request, in curl, TypeScript and Python. The code reads files from disk, where the page has data URIs. */
 import type { Json } from "../../../base/json.ts";
 import { extensionOf, mediaTypeOf, type Value } from "./value.ts";
 
