@@ -65,7 +65,7 @@ const rooms: Readonly<Record<string, Room>> = {
       native/binding open-runners program/program-schema
       program/weights-file remote/engine-server
       remote/frame remote/local-engine remote/remote-engine rows runner warm-up`,
-    maxLines: 6500,
+    maxLines: 6300,
   },
   "engine/batching": {
     imports: "engine",
