@@ -64,12 +64,6 @@ describe("requests without a key", () => {
   test.each(["/health/live", "/health/ready", "/favicon.ico"])("get an answer at %s", async (at) => {
     expect((await server.client.fetch(at)).status).toBe(200);
   });
-
-  test.each(["/demo", "/docs"])("get the page at %s, without the model's name", async (at) => {
-    const response = await server.client.fetch(at, { headers: { Accept: "text/html" } });
-    expect(response.status).toBe(200);
-    expect(await response.text()).not.toContain("lab");
-  });
 });
 
 test("an unknown key gets 401, which says that the key is unknown", async () => {

@@ -26,14 +26,11 @@ async function checked(file: string, change: Record<string, string> = {}, flags:
   });
   const folder = await writeModel(dir, text, file);
   await copyFile(weights.path(file), join(folder, file));
-  const printed = spyOn(console, "log").mockImplementation(() => {});
-  try {
-    await runCommand(check, { rawArgs: [folder, ...flags] });
-    return { text: Bun.stripANSI(String(printed.mock.lastCall?.[0])), code: process.exitCode ?? 0 };
-  } finally {
-    printed.mockRestore();
-    process.exitCode = 0;
-  }
+  using printed = spyOn(console, "log").mockImplementation(() => {});
+  await runCommand(check, { rawArgs: [folder, ...flags] });
+  const code = process.exitCode ?? 0;
+  process.exitCode = 0;
+  return { text: Bun.stripANSI(String(printed.mock.lastCall?.[0])), code };
 }
 
 test.each([

@@ -18,7 +18,7 @@ import { openRunners } from "../src/engine/open-runners.ts";
 import { WeightsFile } from "../src/engine/program/weights-file.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
-import { closeWithin, elementsIn, itemsOf } from "./helpers/tensors.ts";
+import { closeWithin, elementsIn, filled, itemsOf } from "./helpers/tensors.ts";
 import { fixtures } from "./helpers/weights.ts";
 import references from "./models/dtypes.json" with { type: "json" };
 
@@ -29,7 +29,7 @@ const gpus = cudaDeviceCount();
 // A GPU sums in another order, and its convolutions may round their factors to 10 bits (TF32).
 const expectClose = closeWithin(2e-3);
 const float32 = (...dims: TensorSpec["dims"]): TensorSpec => ({ dtype: "float32", dims });
-const item = (value: number): Tensor[] => [{ dtype: "float32", shape: [4], data: new Float32Array(4).fill(value) }];
+const item = (value: number): Tensor[] => [filled(value, 4)];
 const pair = (value: number): Tensor[][] => [item(value), item(-value)];
 const twice = (value: number) => Float32Array.from({ length: 8 }, (_, i) => 2 * (i < 4 ? value : -value));
 const values = Array.from({ length: 12 }, (_, i) => i + 1);
@@ -171,8 +171,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
         inputs: { x: float32() },
         outputs: { y: float32(100_000) },
       });
-      const number = (value: number): Tensor[] => [{ dtype: "float32", shape: [], data: Float32Array.of(value) }];
-      const given = await Promise.all(values.map((value) => opened.run([number(value), number(-value)])));
+      const given = await Promise.all(values.map((value) => opened.run([[filled(value)], [filled(-value)]])));
       for (const [i, value] of values.entries()) {
         const data = given[i]?.[0]?.data;
         expect([data?.[0], data?.[99_999], data?.[100_000]]).toEqual([value, value + 99_999, -value]);

@@ -61,8 +61,7 @@ describe("sconce doctor", () => {
   test.skipIf(!canMount)(
     "only warns if the data directory cannot be written, since its models can be served (skipped where file systems cannot be mounted)",
     async () => {
-      await using dir = await tempDir();
-      using disk = tmpfs(dir.join("disk"), "64k");
+      using disk = tmpfs("64k");
       disk.setReadOnly(true);
       const { code, check } = await doctor({ SCONCE_HOME: disk.path }, "--port=0");
       expect(code).toBe(0);
@@ -79,9 +78,10 @@ test("doctor finds a platform that sconce does not support", async () => {
   await using dir = await tempDir();
   await writeFile(dir.join("arch.ts"), 'Object.defineProperty(process, "arch", { value: "riscv64" });');
   const env = { SCONCE_HOME: dir.join("home"), BUN_OPTIONS: `--preload ${dir.join("arch.ts")}` };
-  const { code, stdout } = await cli(["doctor", "--port=0"], { env, isSource: true });
-  expect(code).toBe(1);
-  expect(stdout).toMatch(/^✗ system +linux riscv64: use Linux with glibc on x64 or arm64/m);
+  expect(await cli(["doctor", "--port=0"], { env, isSource: true })).toMatchObject({
+    code: 1,
+    stdout: expect.stringMatching(/^✗ system +linux riscv64: use Linux with glibc on x64 or arm64/m),
+  });
 });
 
 test("doctor prints the fault of libtorch on one line and its fix on another", async () => {

@@ -22,15 +22,6 @@ test("inputs without files overtake any number of predictions whose files hang",
   expect((await server.client.predict([{ image }])).status).toBe("success");
 });
 
-test("inputs overtake any number of predictions whose preprocess hangs", async () => {
-  await using server = await store.serve("lab");
-  await using gate = hold();
-  for (const _ of Array(4))
-    await server.client.create(Array.from({ length: 10 }, () => ({ x: 1, before: gate.url("a") })));
-  await gate.arrived("a");
-  expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
-});
-
 test("the number of concurrent fetches is limited across all predictions", async () => {
   await using server = await store.serve("picture", { maxFetches: 3, allowPrivateUrls: true });
   const png = await Bun.file(`${import.meta.dir}/models/picture/white.png`).bytes();

@@ -1,6 +1,7 @@
 /** A front process that starts again answers for each model as far as the model works, and waits for none. */
 import { expect, test } from "bun:test";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import type { Client } from "./helpers/client.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole, until } from "./helpers/running.ts";
@@ -20,6 +21,9 @@ const store = fixture(async () => {
 const serve = (args: readonly string[], env: Readonly<Record<string, string>>): RunningCli =>
   startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0", "--fronts", "1"], { env });
 
+const outputsOf = async (client: Client, model: string) =>
+  (await client.predictAt(`/models/${model}`, [{ x: 1 }], { Connection: "close" })).outputs;
+
 async function killFront(server: RunningCli): Promise<void> {
   const [front = 0] = await inRole(server.pid, "front");
   process.kill(front, "SIGKILL");
@@ -30,23 +34,19 @@ test("while the engine process of one model dies at each start, a front that sta
   const mark = dir.join("break");
   await using server = serve(["crashing", "lab"], { SCONCE_HOME: store.home, BREAK: mark });
   const client = await clientOf(server);
-  expect((await client.predictAt("/models/crashing", [{ x: 1 }], { Connection: "close" })).status).toBe("success");
+  expect(await outputsOf(client, "crashing")).toMatchObject([{ y: 3 }]);
   await Bun.write(mark, "");
   for (const pid of await inRole(server.pid, "engine")) process.kill(pid, "SIGKILL");
   await until(() => server.lines.some((line) => /The engine process 2 of lab:\S+ is ready again/.test(line)));
   const deaths = () => server.lines.filter((line) => /The engine process 1 of crashing:\S+ was ended/.test(line));
   await until(() => deaths().length >= 2);
   await killFront(server);
-  expect((await client.predictAt("/models/lab", [{ x: 1 }], { Connection: "close" })).outputs).toMatchObject([
-    { y: 3 },
-  ]);
+  expect(await outputsOf(client, "lab")).toMatchObject([{ y: 3 }]);
   expect((await client.fetch("/health/ready")).status).toBe(200);
   expect((await client.fetch("/models/crashing/health/ready")).status).toBe(503);
   await Bun.file(mark).delete();
   await until(async () => (await client.fetch("/models/crashing/health/ready")).status === 200);
-  expect((await client.predictAt("/models/crashing", [{ x: 1 }], { Connection: "close" })).outputs).toMatchObject([
-    { y: 3 },
-  ]);
+  expect(await outputsOf(client, "crashing")).toMatchObject([{ y: 3 }]);
 }, 120_000);
 
 test("after sconce rm of one of two served models, a front that starts again answers for the other", async () => {
@@ -56,9 +56,7 @@ test("after sconce rm of one of two served models, a front that starts again ans
   const client = await clientOf(server);
   expect((await cli(["rm", "texts"], { env })).code).toBe(0);
   await killFront(server);
-  expect((await client.predictAt("/models/lab", [{ x: 1 }], { Connection: "close" })).outputs).toMatchObject([
-    { y: 3 },
-  ]);
+  expect(await outputsOf(client, "lab")).toMatchObject([{ y: 3 }]);
   const refused = await client.fetch("/models/texts/predictions", { method: "POST" });
   expect([refused.status, refused.headers.get("content-type")]).toEqual([503, "application/problem+json"]);
   expect((await client.fetch("/health/ready")).status).toBe(200);

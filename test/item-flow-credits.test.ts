@@ -34,22 +34,25 @@ test("a tensor is charged three times until its batch has ended, which limits th
   expect(memory.parts.tensors).toBe(55 * 3 * 4000);
 });
 
-/** A flow whose engine never ends an item, so that prepared items can be counted. */
-function heldFlow() {
+/**
+ * A flow whose engine never ends an item, so that prepared items can be counted. By default its
+ * clock stands still, so that it never has to yield to the event loop.
+ */
+function heldFlow(now = () => 0) {
+  const ends = new DisposableStack();
+  ends.use(spyOn(performance, "now").mockImplementation(now));
   const engine = new HeldEngine();
-  const flow = flowOf(anyModel, engine);
+  const flow = ends.use(flowOf(anyModel, engine));
   const come = (count: number, sender?: Sender) => {
     const list = new ItemList(inputs(count), { succeeded() {}, failed() {} }, { sender });
     flow.run(list);
     return list;
   };
   const itemsOf = (list: ItemList) => engine.items.filter((item) => item.list === list);
-  return { engine, flow, come, itemsOf, [Symbol.dispose]: () => flow[Symbol.dispose]() };
+  return { engine, flow, come, itemsOf, [Symbol.dispose]: () => ends.dispose() };
 }
 
 test("two batches are prepared ahead; a prediction that comes later has the next turns", () => {
-  // With a clock that stands still, the flow never has to yield to the event loop.
-  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using held = heldFlow();
   const large = held.come(10_000);
   expect(held.itemsOf(large).length).toBe(2 * held.engine.maxBatchSize);
@@ -65,8 +68,7 @@ test.each([
   [5, 4],
 ])("while a batch takes %d ms, %d batches are prepared ahead", (batchMs, batches) => {
   let nowMs = 0;
-  using _clock = spyOn(performance, "now").mockImplementation(() => nowMs);
-  using held = heldFlow();
+  using held = heldFlow(() => nowMs);
   const { engine, flow, come } = held;
   const list = come(100_000);
   for (let at = 0; nowMs < 2000; at += engine.maxBatchSize) {
@@ -101,7 +103,6 @@ test("fronts divide the two batches: each has its part, and one front uses what 
 });
 
 test("while two large predictions take turns, the one of a key with share 3 prepares three inputs for each of the other", () => {
-  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using held = heldFlow();
   const lists = [
     held.come(10_000, { address: "key a", name: "1", share: 3 }),
@@ -125,7 +126,6 @@ test("a prediction may have 32 pending preprocess calls", () => {
 });
 
 test("of clients whose items fail, one batch at most is in the engine, in a batch without items of others", () => {
-  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using held = heldFlow();
   const { engine, flow, come, itemsOf } = held;
   const [good, bad] = ["good", "bad"].map((address) => ({ address, name: "" }));
@@ -149,7 +149,6 @@ test("of clients whose items fail, one batch at most is in the engine, in a batc
 });
 
 test("a list with one failed input still fills its batches", () => {
-  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using held = heldFlow();
   const { engine, flow, come, itemsOf } = held;
   const list = come(10_000);
@@ -166,7 +165,6 @@ test("a list with one failed input still fills its batches", () => {
 });
 
 test("items that fail before their batch, since the weights refuse their sizes, make room for the next inputs", () => {
-  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using held = heldFlow();
   const { engine, flow, come, itemsOf } = held;
   const list = come(10_000);

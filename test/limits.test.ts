@@ -151,15 +151,16 @@ test("inputs that never become ready release their places when their prediction 
   expect((await server.client.predict([{ x: 3 }])).status).toBe("success");
 });
 
-test("hanging files of one prediction do not delay another", async () => {
+test("hanging files of any number of predictions do not delay another", async () => {
   await using server = await store.serve("lab", { maxFetches: 4 });
   await using gate = hold();
-  const stuck = await server.client.create(Array.from({ length: 20 }, (_, x) => ({ x, before: gate.url("never") })));
+  const hanging = Array.from({ length: 20 }, (_, x) => ({ x, before: gate.url("never") }));
+  const stuck = await Promise.all([1, 2, 3, 4].map(() => server.client.create(hanging)));
   await gate.arrived("never");
   const quick = [{ x: 1, before: gate.url("soon") }];
   gate.release("soon");
   expect((await server.client.predict(quick)).status).toBe("success");
-  expect((await server.client.read(stuck.prediction_id)).status).toBe("pending");
+  for (const { prediction_id: id } of stuck) expect((await server.client.read(id)).status).toBe("pending");
 });
 
 test("a request that would wait too long is refused at once with a time to retry; a request that polls is accepted", async () => {

@@ -6,13 +6,12 @@ import { keptMemory } from "../src/machine/libtorch/libtorch-env.ts";
 import { run } from "./helpers/child-output.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { sessions } from "./helpers/sessions.ts";
+import { filled } from "./helpers/tensors.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 const made = fixture(fixtures, 600_000);
 
 const open = sessions();
-
-const number = (value: number): Tensor[] => [{ dtype: "float32", shape: [], data: Float32Array.of(value) }];
 
 const session = (file: string, options: Partial<SessionOptions> = {}) =>
   open({ path: made.path(file), inputs: { x: float32() }, outputs: { y: float32() }, ...options });
@@ -67,7 +66,7 @@ describe("concurrent sessions", () => {
     const opening = session("slow.pt");
     let turns = 0;
     const beat = setInterval(() => turns++, 1);
-    const running = (await opening).run([number(30)]);
+    const running = (await opening).run([[filled(30)]]);
     await running;
     clearInterval(beat);
     expect(turns).toBeGreaterThan(1);
@@ -86,17 +85,17 @@ describe("concurrent sessions", () => {
 describe("dispose", () => {
   test("rejects waiting batches, lets the running batch end, and may be called again", async () => {
     const opened = await session("slow.pt");
-    const running = opened.run([number(100)]);
+    const running = opened.run([[filled(100)]]);
     // The session takes the first batch at once, so `setThreads` waits behind it.
     const ahead = await Promise.race([opened.setThreads(1).then(() => "later"), Promise.resolve("now")]);
     expect(ahead).toBe("now");
-    const queued = [opened.run([number(1)]), opened.run([number(2)])].map(codeOf);
+    const queued = [opened.run([[filled(1)]]), opened.run([[filled(2)]])].map(codeOf);
     const disposed = opened.dispose();
     expect(opened.dispose()).toBe(disposed);
     expect(await Promise.all(queued)).toEqual(["session_closed", "session_closed"]);
     expect(["fulfilled", "session_closed"]).toContain(String(await codeOf(running)));
     await disposed;
-    expect(await codeOf(opened.run([number(1)]))).toBe("session_closed");
+    expect(await codeOf(opened.run([[filled(1)]]))).toBe("session_closed");
     expect(await codeOf(opened.setThreads(1))).toBe("session_closed");
     await opened.dispose();
   });
@@ -104,7 +103,7 @@ describe("dispose", () => {
   test("every promise settles once, whenever the session is disposed", async () => {
     for (let round = 0; round < 30; round++) {
       const opened = await session("identity.pt");
-      const codes = Array.from({ length: round }, () => codeOf(opened.run([number(1)])));
+      const codes = Array.from({ length: round }, () => codeOf(opened.run([[filled(1)]])));
       if (round % 3 === 0) await codes[Math.floor(round / 2)];
       await opened.dispose();
       for (const code of await Promise.all(codes)) expect(["fulfilled", "session_closed"]).toContain(String(code));
@@ -123,7 +122,7 @@ describe("dispose", () => {
     }
     Bun.gc(true);
     const opened = await session("identity.pt");
-    expect((await opened.run([number(4)]))[0]?.data[0]).toBe(4);
+    expect((await opened.run([[filled(4)]]))[0]?.data[0]).toBe(4);
   });
 });
 

@@ -5,7 +5,7 @@ import { float32, type Tensor } from "../src/author/tensor.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { withCode } from "./helpers/rewritten-package.ts";
 import { sessions } from "./helpers/sessions.ts";
-import { closeWithin, rowOf } from "./helpers/tensors.ts";
+import { closeWithin, filled, rowOf } from "./helpers/tensors.ts";
 import { type Fixture, fixtures } from "./helpers/weights.ts";
 
 const made = fixture(fixtures, 600_000);
@@ -70,11 +70,10 @@ test("outputs of a dict and of a NamedTuple are matched by name", async () => {
 
 test("arguments with a default value may be declared or left out", async () => {
   const path = made.path("defaults.pt");
-  const number = (value: number): Tensor => ({ dtype: "float32", shape: [], data: Float32Array.of(value) });
   const short = await session({ path, inputs: { x: float32() }, outputs: { y: float32() } });
-  expect((await short.run([[number(2)]]))[0]?.data).toEqual(Float32Array.of(6));
+  expect((await short.run([[filled(2)]]))[0]?.data).toEqual(Float32Array.of(6));
   const long = await session({ path, inputs: { offset: float32(), x: float32() }, outputs: { y: float32() } });
-  expect((await long.run([[number(100), number(2)]]))[0]?.data).toEqual(Float32Array.of(106));
+  expect((await long.run([[filled(100), filled(2)]]))[0]?.data).toEqual(Float32Array.of(106));
 });
 
 describe("shapes", () => {
@@ -130,15 +129,13 @@ describe("shapes", () => {
 });
 
 describe("results", () => {
-  const number = (value: number): Tensor[] => [{ dtype: "float32", shape: [], data: Float32Array.of(value) }];
-
   test("of large outputs keep their values after later batches", async () => {
     const opened = await session({
       path: made.path("large.pt"),
       inputs: { x: float32() },
       outputs: { y: float32(100_000) },
     });
-    const results = await Promise.all([1, 2, 3, 4, 5].map((value) => opened.run([number(value), number(-value)])));
+    const results = await Promise.all([1, 2, 3, 4, 5].map((value) => opened.run([[filled(value)], [filled(-value)]])));
     Bun.gc(true);
     for (const [i, [y]] of results.entries()) {
       expect(y?.data[99_999]).toBe(99_999 + i + 1);
@@ -158,7 +155,7 @@ describe("results", () => {
       outputs: { a: float32(100_000), b: float32(100_000) },
     });
     for (let round = 0; round < 2; round++) {
-      const [rows] = await constant.run([number(1), number(2)]);
+      const [rows] = await constant.run([[filled(1)], [filled(2)]]);
       expect(rows?.data[5]).toBe(5);
       rows?.data.fill(0 as never);
       const big: Tensor = { dtype: "float32", shape: [100_000], data: new Float32Array(100_000).fill(1) };

@@ -23,7 +23,19 @@ const env = () => ({ SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: dir.join("
 const build = (...args: string[]) => cliHere(["build", ...args], { env: env() });
 const program = (name: string) => Archive.open(join(programs, name))?.text(/models\/model\.json$/) ?? "";
 
+const started = (model: string, more = {}) =>
+  startCli(["serve", model, "--port", "0", "--host", "127.0.0.1", "--log-level", "info"], {
+    env: { ...env(), ...more },
+  });
+const { path } = weights.get("aotinductor float32 one tuple");
+
 const dir = fixture(tempDir);
+
+/** The path in this cache of the package that `build --aot` compiles from tuple.pt2. */
+async function compiledIn(cache: string, batchSize?: number): Promise<string> {
+  process.env.SCONCE_CACHE_DIR = cache;
+  return compiledPath(join(programs, "tuple.pt2"), batchSize).finally(() => delete process.env.SCONCE_CACHE_DIR);
+}
 
 /** Parsed output of `sconce predict` with these arguments; its standard error if it prints no output. */
 async function predict(model: string, ...fields: string[]): Promise<unknown> {
@@ -55,10 +67,8 @@ describe("an exported program", () => {
   });
 
   test("is compiled once with --aot, and serves like the compiled package, but with the program's names", async () => {
-    const { path } = weights.get("aotinductor float32 one tuple");
     // Compiling takes half a minute, so the compiled package is put into the cache beforehand.
-    process.env.SCONCE_CACHE_DIR = dir.join("cache");
-    const kept = await compiledPath(join(programs, "tuple.pt2"), 5).finally(() => delete process.env.SCONCE_CACHE_DIR);
+    const kept = await compiledIn(dir.join("cache"), 5);
     await mkdir(dirname(kept), { recursive: true });
     await copyFile(path, kept);
     const built = await build(join(programs, "tuple.pt2"), "--aot", "--batch-size", "5");
@@ -69,9 +79,8 @@ describe("an exported program", () => {
   });
 
   test("whose compiled package accepts fewer rows is built for those", async () => {
-    process.env.SCONCE_CACHE_DIR = dir.join("few-rows");
-    const kept = await compiledPath(join(programs, "tuple.pt2")).finally(() => delete process.env.SCONCE_CACHE_DIR);
-    const compiled = await readFile(weights.get("aotinductor float32 one tuple").path);
+    const kept = await compiledIn(dir.join("few-rows"));
+    const compiled = await readFile(path);
     await Bun.write(kept, withSource(compiled, "expected to be <= 4096", "expected to be <=   12"));
     const options = { env: { ...env(), SCONCE_CACHE_DIR: dir.join("few-rows") } };
     expect((await cli(["build", join(programs, "tuple.pt2"), "--aot", "-t", "few"], options)).code).toBe(0);
@@ -92,14 +101,9 @@ describe("an exported program", () => {
     const [missing, unsupported] = [
       "InvalidCxxCompiler: No working C++ compiler found in torch._inductor.config.cpp.cxx: (None, 'g++')",
       "KeyError: s77",
-    ].map(
-      (why) => `Traceback (most recent call last):\n  …\ntorch._inductor.exc.InductorError: ${why}\n\nSet TORCHDYNAMO…`,
-    );
-    expect([missing, unsupported, "ModuleNotFoundError: No module named 'torch'"].map(String).map(isRefused)).toEqual([
-      false,
-      true,
-      false,
-    ]);
+    ].map((why) => `Traceback (most recent call last):\n  …\ntorch._inductor.exc.InductorError: ${why}\n\nSet …`);
+    const errors = [missing, unsupported, "ModuleNotFoundError: No module named 'torch'"].map(String);
+    expect(errors.map(isRefused)).toEqual([false, true, false]);
   });
 
   test("has the tensors among its arguments as inputs", () => {
@@ -141,12 +145,11 @@ describe("a TorchScript module", () => {
 });
 
 test("a batch size that --input fixes is reported, and limits the batches", async () => {
-  const { code, stderr } = await cliHere(
-    ["init", "one", "--from", weights.path("identity.pt"), "--input", "x=float32[1,2]"],
-    { cwd: dir.path },
-  );
-  expect(code).toBe(0);
-  expect(stderr).toContain("The batch of identity.pt is fixed at 1: leave the first size free");
+  expect(
+    await cliHere(["init", "one", "--from", weights.path("identity.pt"), "--input", "x=float32[1,2]"], {
+      cwd: dir.path,
+    }),
+  ).toMatchObject(refusal(0, "The batch of identity.pt is fixed at 1: leave the first size free"));
   expect(await readFile(dir.join("one/model.ts"), "utf8")).toContain("batchSize: 1,");
 });
 
@@ -190,9 +193,7 @@ test("a file without a network is recognized, and the error says how to get one"
 });
 
 test("`serve FILE` packages the file under its name, and serves arrays as lists or bytes", async () => {
-  const { path } = weights.get("aotinductor float32 one tuple");
-  const options = ["--port", "0", "--host", "127.0.0.1", "--log-level", "info"];
-  await using server = startCli(["serve", path, ...options], { env: env() });
+  await using server = started(path);
   expect(await server.line("Packaged")).toMatch(`as ${basename(path, ".pt2")}:`);
   const client = await clientOf(server);
   const rows = [4, 3, 2].map((x) => Array(4).fill(x));
@@ -206,28 +207,24 @@ test("`serve FILE` packages the file under its name, and serves arrays as lists 
 });
 
 test("`serve /FOLDER` packages the model or the only weights file of the folder, and refuses several", async () => {
-  const { path } = weights.get("aotinductor float32 one tuple");
   const folder = dir.join("mounted");
   await mkdir(folder);
   await copyFile(path, join(folder, "network.pt2"));
-  const options = ["--port", "0", "--host", "127.0.0.1", "--log-level", "info"];
-  await using server = startCli(["serve", folder, ...options], { env: env() });
+  await using server = started(folder);
   expect(await server.line("Packaged")).toMatch("as network:");
   const client = await clientOf(server);
   expect(await (await client.fetch("/v2/models/network/ready")).json()).toEqual({ ready: true });
   await copyFile(path, join(folder, "second.pt2"));
   expect(await cli(["serve", folder], { env: env() })).toMatchObject(refusal(2, "found network.pt2, second.pt2"));
-  await using declared = startCli(["serve", modelFolder("picture"), ...options], { env: env() });
+  await using declared = started(modelFolder("picture"));
   expect(await declared.line("Packaged")).toMatch("as picture:");
 });
 
 test("`serve FILE` does not change the tag latest of another model with the file's name", async () => {
-  const { path } = weights.get("aotinductor float32 one tuple");
   const repository = basename(path, ".pt2");
   const store = new ModelStore(dir.join("other-home"));
   const other = await store.put({ repository, config: modelConfig(), layers: modelLayers("other") });
-  const options = ["--port", "0", "--host", "127.0.0.1", "--log-level", "info"];
-  await using server = startCli(["serve", path, ...options], { env: { ...env(), SCONCE_HOME: store.home } });
+  await using server = started(path, { SCONCE_HOME: store.home });
   const [, reference] = /Packaged .* as (\S+)/.exec(await server.line("Packaged")) ?? [];
   expect((await store.resolve(reference)).digest).not.toBe(other.digest);
   expect((await store.resolve(repository)).digest).toBe(other.digest);
@@ -236,9 +233,9 @@ test("`serve FILE` does not change the tag latest of another model with the file
 test("a file of another format is refused with the accepted formats", async () => {
   await using dir = await tempDir();
   await Bun.write(dir.join("net.onnx"), "\b\u0007 another format");
-  const { code, stderr } = await build(dir.join("net.onnx"));
-  expect(code).toBe(1);
-  expect(stderr).toContain("net.onnx: the file is not a zip archive that PyTorch wrote");
+  expect(await build(dir.join("net.onnx"))).toMatchObject(
+    refusal(1, "net.onnx: the file is not a zip archive that PyTorch wrote"),
+  );
 });
 
 test("options for weights files are refused for a folder", async () => {

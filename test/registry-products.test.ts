@@ -3,14 +3,14 @@
  * uploads to registries that close connections, discard uploads or stop reading.
  */
 import { describe, expect, test } from "bun:test";
-import { ModelStore } from "../src/package/store/store.ts";
+import type { ModelStore } from "../src/package/store/store.ts";
+import { emptyStores } from "./helpers/empty-stores.ts";
 import { failure } from "./helpers/failure.ts";
 import { fakeRegistry } from "./helpers/fake-registry.ts";
-import { fixture, tempDir } from "./helpers/fixture.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 
-const dir = fixture(tempDir);
-const emptyStore = () => new ModelStore(dir.join(crypto.randomUUID()));
+const emptyStore = emptyStores();
 
 async function storeOf(weightBytes: number): Promise<ModelStore> {
   const made = emptyStore();

@@ -5,9 +5,9 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { digestOf } from "../src/package/store/blobs.ts";
 import { annotations, mediaTypes } from "../src/package/store/manifest.ts";
-import { ModelStore } from "../src/package/store/store.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import { cli } from "./helpers/cli.ts";
+import { emptyStores } from "./helpers/empty-stores.ts";
 import { failure } from "./helpers/failure.ts";
 import { type Answer, type Content, fakeRegistry } from "./helpers/fake-registry.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
@@ -18,7 +18,7 @@ import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 
 const dir = fixture(tempDir);
 
-const emptyStore = () => new ModelStore(dir.join(crypto.randomUUID()));
+const emptyStore = emptyStores();
 
 describe.skipIf(!hasRegistry)("data that changes on the way from a registry (Debian's docker-registry)", () => {
   const registry = fixture(() => startRegistry());

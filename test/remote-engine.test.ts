@@ -15,6 +15,16 @@ async function served(path: string, runner: Runner, options: Partial<EngineServe
   return { [Symbol.asyncDispose]: () => server.close() };
 }
 
+/** Connects a front to an engine server of its own, for `await using`. */
+async function connected(runner: Runner, options: Partial<EngineServerOptions> = {}, front = new Front()) {
+  await using opening = new AsyncDisposableStack();
+  const dir = opening.use(await tempDir());
+  opening.use(await served(dir.join("s"), runner, options));
+  await front.engine.connect(dir.join("s"));
+  const closing = opening.move();
+  return Object.assign(front, { [Symbol.asyncDispose]: () => closing.disposeAsync() });
+}
+
 describe("an item", () => {
   test("is refused at once if its tensors do not match the declaration", () => {
     const { engine } = new Front();
@@ -23,10 +33,7 @@ describe("an item", () => {
   });
 
   test("is copied before `submit` returns", async () => {
-    await using dir = await tempDir();
-    await using _ = await served(dir.join("s"), new DoublingRunner());
-    const front = new Front();
-    await front.engine.connect(dir.join("s"));
+    await using front = await connected(new DoublingRunner());
     const data = Float32Array.of(3);
     front.submitOne({}, 3, { x: tensor(data, []) });
     data[0] = 4;
@@ -46,23 +53,17 @@ describe("an item", () => {
       const run: Runner["run"] = async (items) => {
         seen.push(...items.flat());
         await new Promise<void>((resolve) => ends.push(resolve));
-        return [
-          tensor(
-            Float32Array.from(items, ([x]) => Number(x?.data[0])),
-            [items.length],
-          ),
-        ];
+        const firsts = Float32Array.from(items, ([x]) => Number(x?.data[0]));
+        return [tensor(firsts, [items.length])];
       };
       return { run, seen, end: () => ends.shift()?.(), settle() {}, async setThreads() {}, async dispose() {} };
     };
     const placeOf = (x?: Tensor) => [x?.data.buffer.byteLength, x?.data.byteOffset];
 
     test("stays in shared memory until its batch has ended", async () => {
-      await using dir = await tempDir();
       const held = runner();
-      await using _ = await served(dir.join("s"), held, { inputs: specs, maxBatchSize: 1 });
-      const front = new Front({ ...one, inputs: specs });
-      await front.engine.connect(dir.join("s"));
+      const options = { inputs: specs, maxBatchSize: 1 };
+      await using front = await connected(held, options, new Front({ ...one, inputs: specs }));
       const submit = (lane: object, index: number) => front.submitOne(lane, index, large(index));
       const untilDispatched = (index: number) => front.until(() => front.dispatched.includes(index));
       // The first large item goes through the socket; later large items go through shared memory.
@@ -154,15 +155,12 @@ describe("an item", () => {
   });
 
   test("that fails in the author's code has a text and a stack for the log, and another text for clients", async () => {
-    await using dir = await tempDir();
     const runner = new DoublingRunner();
     const cause = Object.assign(new Error("no"), {
       stack: "Error: no\n    at run (model.ts:3:5)\n    at /sconce.ts:9:1",
     });
     runner.run = () => Promise.reject(new SconceError("run_failed", "no", { cause, clientMessage: "it failed" }));
-    await using _ = await served(dir.join("s"), runner);
-    const front = new Front();
-    await front.engine.connect(dir.join("s"));
+    await using front = await connected(runner);
     front.submit({}, 1);
     await front.untilEnded(1);
     const error = front.errors.get(1) ?? new Error("none");
@@ -172,10 +170,7 @@ describe("an item", () => {
   });
 
   test("that fails has the reason, and does not affect other items", async () => {
-    await using dir = await tempDir();
-    await using _ = await served(dir.join("s"), new DoublingRunner());
-    const front = new Front();
-    await front.engine.connect(dir.join("s"));
+    await using front = await connected(new DoublingRunner());
     front.submit({}, 1, -1, 2);
     await front.untilEnded(3);
     expect(front.values.toSorted()).toEqual([
@@ -188,15 +183,12 @@ describe("an item", () => {
   });
 
   test("that the weights refuse fails before it is queued, and later items of its prediction run", async () => {
-    await using dir = await tempDir();
     const runner = Object.assign(new DoublingRunner(), {
       checkItem([x]: readonly Tensor[]) {
         if (x?.data[0] === 13) throw new SconceError("run_failed", "a guard refuses 13");
       },
     });
-    await using _ = await served(dir.join("s"), runner);
-    const front = new Front();
-    await front.engine.connect(dir.join("s"));
+    await using front = await connected(runner);
     front.submit({}, 13, 1, 2);
     await front.untilEnded(3);
     expect(front.errors.get(13)).toEqual(new SconceError("run_failed", "a guard refuses 13"));
@@ -246,22 +238,17 @@ describe("an HTTP process", () => {
   });
 
   test("gets one report for each batch", async () => {
-    await using dir = await tempDir();
-    await using _ = await served(dir.join("s"), new DoublingRunner());
     const sizes: number[] = [];
-    const front = new Front({ ...one, observer: { ran: ({ size }) => void sizes.push(size) } });
-    await front.engine.connect(dir.join("s"));
+    const observed = new Front({ ...one, observer: { ran: ({ size }) => void sizes.push(size) } });
+    await using front = await connected(new DoublingRunner(), {}, observed);
     front.submit({}, 1, 2, 3);
     await front.untilEnded(3);
     expect(sizes).toEqual([3]);
   });
 
   test("gets no report about items of a canceled prediction, and its other predictions continue", async () => {
-    await using dir = await tempDir();
     const runner = new DoublingRunner({ hold: true });
-    await using _ = await served(dir.join("s"), runner);
-    const front = new Front();
-    await front.engine.connect(dir.join("s"));
+    await using front = await connected(runner);
     const [gone, stays] = [{}, {}];
     front.submit(gone, 1);
     await front.until(() => front.dispatched.length === 1);

@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { pulledModel } from "../src/cli/commands/registry/registry-pull.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
+import { emptyStores } from "./helpers/empty-stores.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { hasRegistry, registryFixture } from "./helpers/registry.ts";
@@ -26,7 +27,7 @@ beforeAll(async () => {
   await pushTo(source, "digits:v1", `${registry.host}/team/digits:v2`);
 });
 
-const emptyStore = () => new ModelStore(dir.join(crypto.randomUUID()));
+const emptyStore = emptyStores();
 const run = (store: ModelStore, ...args: string[]) => cli(args, { env: { SCONCE_HOME: store.home, HOME: dir.path } });
 
 describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () => {

@@ -1,11 +1,9 @@
 /** The database of predictions on a disk that is full or read-only. */
 import { describe, expect, spyOn, test } from "bun:test";
-import { closeSync, openSync, rmSync, writeSync } from "node:fs";
 import { log } from "../src/base/log.ts";
 import { problemOf, problemStatus } from "../src/http/problem.ts";
 import { problemOf as problemOfResponse } from "./helpers/client.ts";
 import { failure, failureOf } from "./helpers/failure.ts";
-import { tempDir } from "./helpers/fixture.ts";
 import { killedAfter } from "./helpers/killed-store.ts";
 import { asText, largeEndOf, requestOf } from "./helpers/predictions.ts";
 import { until } from "./helpers/running.ts";
@@ -16,30 +14,14 @@ import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 const onDisks = describe.skipIf(!canMount);
 const silent = Object.assign(() => {}, { raw() {} });
 
-/** Fills a disk with a file, until not even 4 kB are free. */
-function fill(path: string): void {
-  const file = openSync(path, "w");
-  try {
-    for (const bytes of [new Uint8Array(1 << 20), new Uint8Array(4096)]) {
-      try {
-        while (writeSync(file, bytes) === bytes.length);
-      } catch {}
-    }
-  } finally {
-    closeSync(file);
-  }
-}
-
 onDisks("a disk (skipped where file systems cannot be mounted)", () => {
   test("that is full refuses requests and keeps outcomes in memory until it has space, with one log line", async () => {
-    await using dir = await tempDir();
-    using disk = tmpfs(dir.join("disk"), "3m");
+    using disk = tmpfs("3m");
     using warn = spyOn(log, "warn").mockImplementation(silent);
     using info = spyOn(log, "info").mockImplementation(silent);
     const store = await open(disk);
     await Promise.all(["a1", "a2", "a3", "a4"].map((id) => store.accept(requestOf(id))));
-    const filler = Bun.spawnSync(["dd", "if=/dev/zero", `of=${disk.path}/filler`, "bs=4096"], { stderr: "ignore" });
-    expect(filler.success).toBe(false);
+    disk.fill();
 
     const refused = await failureOf(store.accept(requestOf("b1", { body: `["${"x".repeat(60_000)}"]` })));
     const problem = problemOf(refused);
@@ -54,7 +36,7 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
     for (const end of ends) expect(await store.read(end.id)).toEqual(end);
     expect([warn.mock.calls.length, store.outage]).toEqual([1, "disk"]);
 
-    await Bun.file(`${disk.path}/filler`).delete();
+    disk.clear();
     await until(() => store.outage === undefined);
     await store.accept(requestOf("b3"));
     expect([warn, info].map(({ mock }) => mock.calls.length)).toEqual([1, 1]);
@@ -66,27 +48,25 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
   }, 120_000);
 
   test("that was full is found to have space without a further write", async () => {
-    await using dir = await tempDir();
-    using disk = tmpfs(dir.join("disk"), "3m");
+    using disk = tmpfs("3m");
     using _warn = spyOn(log, "warn").mockImplementation(silent);
     using _info = spyOn(log, "info").mockImplementation(silent);
     const store = await open(disk);
-    fill(`${disk.path}/filler`);
+    disk.fill();
     await failureOf(store.accept(requestOf("a1", { body: `["${"x".repeat(60_000)}"]` })));
     expect(store.outage).toBe("disk");
-    await Bun.file(`${disk.path}/filler`).delete();
+    disk.clear();
     await until(() => store.outage === undefined);
     await store.accept(requestOf("a2"));
     await store.close();
   }, 120_000);
 
   test("that is full makes a server not ready, and outcomes of refused requests are not reported as lost", async () => {
-    await using dir = await tempDir();
-    using disk = tmpfs(dir.join("disk"), "3m");
+    using disk = tmpfs("3m");
     await using models = await storeWith("lab");
     using warn = spyOn(log, "warn").mockImplementation(silent);
     const server = await models.serve("lab", { store: `${disk.path}/predictions.sqlite` });
-    fill(`${disk.path}/filler`);
+    disk.fill();
     const inputs = Array.from({ length: 2000 }, (_, x) => ({ x }));
     expect(await server.client.refused(inputs)).toMatchObject({ status: 503 });
     expect(await problemOfResponse(await server.client.fetch("/health/ready"))).toMatchObject({
@@ -98,12 +78,11 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
   }, 120_000);
 
   test("that is full answers waiting clients, however large their outputs are", async () => {
-    await using dir = await tempDir();
-    using disk = tmpfs(dir.join("disk"), "3m");
+    using disk = tmpfs("3m");
     await using models = await storeWith("lab");
     using _warn = spyOn(log, "warn").mockImplementation(silent);
     await using server = await models.serve("lab", { store: `${disk.path}/predictions.sqlite` });
-    fill(`${disk.path}/filler`);
+    disk.fill();
     for (const count of [1, 5000]) {
       const { status, outputs } = await server.client.predict(Array.from({ length: count }, (_, x) => ({ x })));
       expect([status, outputs?.length]).toEqual(["success", count]);
@@ -111,8 +90,7 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
   }, 120_000);
 
   test("that is read-only is reported at the start in one line, with or without a database", async () => {
-    await using dir = await tempDir();
-    using disk = tmpfs(dir.join("disk"), "3m");
+    using disk = tmpfs("3m");
     const path = `${disk.path}/predictions.db`;
     const expected = `predictions_unusable: the predictions in ${path} cannot be used: the system refuses it (EROFS)`;
     disk.setReadOnly(true);
@@ -127,12 +105,10 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
 
 onDisks("a disk that is full at the start (skipped where file systems cannot be mounted)", () => {
   test("that is full can be read after a kill, and predictions that were left are claimed once", async () => {
-    await using dir = await tempDir();
-    using disk = tmpfs(dir.join("disk"), "64m");
+    using disk = tmpfs("64m");
     const path = `${disk.path}/predictions.db`;
     const created = await killedAfter(60, path, { role: "main", owner: "a" });
-    const filler = `${disk.path}/filler`;
-    fill(filler);
+    disk.fill();
     using warn = spyOn(log, "warn").mockImplementation(silent);
     const store = await open(disk);
     const left = await leftOf(store);
@@ -142,7 +118,7 @@ onDisks("a disk that is full at the start (skipped where file systems cannot be 
     expect(left.length).toBeGreaterThan(0);
     expect(created.filter((id) => !ended.includes(id) && !left.some((each) => each.id === id))).toEqual([]);
     await until(() => store.outage === "disk");
-    rmSync(filler);
+    disk.clear();
     await until(() => store.outage === undefined);
     expect(warn).toHaveBeenCalledTimes(1);
     await store.close();

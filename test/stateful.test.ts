@@ -2,11 +2,12 @@
 import { expect, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import type { Predict } from "../src/author/session.ts";
-import { type Tensor, type TensorSpec, tensor } from "../src/author/tensor.ts";
+import { type TensorSpec, tensor } from "../src/author/tensor.ts";
 import { openRunners } from "../src/engine/open-runners.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { withSource } from "./helpers/rewritten-package.ts";
 import { sessions } from "./helpers/sessions.ts";
+import { filled } from "./helpers/tensors.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 const x: TensorSpec = { dtype: "float32", dims: [4] };
@@ -20,8 +21,7 @@ const made = fixture(fixtures, 600_000);
 async function run(file: string): Promise<(number | bigint | undefined)[][]> {
   const path = made.path(file);
   const session = await open({ path, inputs: { x }, outputs: { y: x } });
-  const item = (value: number): Tensor[] => [{ dtype: "float32", shape: [4], data: new Float32Array(4).fill(value) }];
-  const given = await Promise.all(values.map((value) => session.run([item(value), item(-value)])));
+  const given = await Promise.all(values.map((value) => session.run([[filled(value, 4)], [filled(-value, 4)]])));
   return given.map(([y]) => [y?.data[0], y?.data[7]]);
 }
 

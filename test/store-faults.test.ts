@@ -1,14 +1,14 @@
 import { describe, expect, test } from "bun:test";
-import { open, readdir } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { annotations, mediaTypes } from "../src/package/store/manifest.ts";
 import { ModelStore } from "../src/package/store/store.ts";
+import { emptyStores } from "./helpers/empty-stores.ts";
 import { failure, failureOf } from "./helpers/failure.ts";
-import { fixture, tempDir } from "./helpers/fixture.ts";
+import { tempDir } from "./helpers/fixture.ts";
 import { modelConfig, modelLayers, modelOf } from "./helpers/model-content.ts";
 import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
-const folder = fixture(tempDir);
-const newStore = () => new ModelStore(folder.join(crypto.randomUUID()));
+const emptyStore = emptyStores();
 
 describe("a model that can't be found", () => {
   test("is reported with a hint to build one if the store is empty", async () => {
@@ -24,7 +24,7 @@ describe("a model that can't be found", () => {
   });
 
   test("is reported with the names of existing models and a suggestion", async () => {
-    const store = newStore();
+    const store = emptyStore();
     const put = await store.put(modelOf("one", { tags: ["stable"] }));
     await store.put(modelOf("one", { repository: "upscale" }));
     const messageFor = async (reference: string) => {
@@ -46,8 +46,7 @@ describe("a model that can't be found", () => {
 test.skipIf(!canMount)(
   "a model for which there is no disk space, or no permission to write, is reported with a fix (skipped where file systems cannot be mounted)",
   async () => {
-    await using dir = await tempDir();
-    using disk = tmpfs(dir.join("disk"), "256k");
+    using disk = tmpfs("256k");
     const store = new ModelStore(disk.path);
     const layers = modelLayers("one", new Uint8Array(1_000_000));
     const put = () => store.put({ repository: "digits", config: modelConfig(), layers });
@@ -61,8 +60,7 @@ test.skipIf(!canMount)(
 test.skipIf(!canMount)(
   "a read-only store is reported by all commands that write to it (skipped where file systems cannot be mounted)",
   async () => {
-    await using dir = await tempDir();
-    using disk = tmpfs(dir.join("disk"), "1m");
+    using disk = tmpfs("1m");
     const store = new ModelStore(disk.path);
     const content = { config: modelConfig(), layers: modelLayers("one") };
     await store.put({ repository: "digits", ...content });
@@ -85,30 +83,24 @@ test.skipIf(!canMount)(
   },
 );
 
-describe("with a full disk", () => {
-  const fill = async (path: string) => {
-    await using file = await open(path, "w");
-    const full = (error: unknown) => expect(error).toMatchObject({ code: "ENOSPC" });
-    await file.writeFile(new Uint8Array(4_000_000)).catch(full);
-  };
-
-  test.skipIf(!canMount)("models can still be removed (skipped where file systems cannot be mounted)", async () => {
-    await using dir = await tempDir();
-    using disk = tmpfs(dir.join("disk"), "2m");
+test.skipIf(!canMount)(
+  "with a full disk, models can still be removed (skipped where file systems cannot be mounted)",
+  async () => {
+    using disk = tmpfs("2m");
     const store = new ModelStore(disk.path);
     const put = (name: string) =>
       store.put({ repository: name, config: modelConfig(), layers: modelLayers(name, new Uint8Array(500_000)) });
     for (const name of ["one", "two"]) await put(name);
-    await fill(`${disk.path}/full`);
+    disk.fill();
     expect(store.remove("one")).toMatchObject({ remaining: [], freedBytes: expect.any(Number) });
     expect((await store.list()).map(({ repository }) => repository)).toEqual(["two"]);
     await store.verify(await store.resolve("two"));
-    await fill(`${disk.path}/full-again`);
+    disk.fill();
     expect(store.remove("two").freedBytes).toBeGreaterThan(500_000);
     expect(await readdir(`${disk.path}/blobs/sha256`)).toEqual([]);
     expect((await readdir(disk.path)).filter((name) => name.endsWith(".new"))).toEqual([]);
-  });
-});
+  },
+);
 
 describe("a damaged store", () => {
   const damages: [what: string, damage: (path: string) => Promise<unknown>, message: string][] = [
@@ -117,8 +109,7 @@ describe("a damaged store", () => {
   ];
   for (const [what, damage, message] of damages) {
     test(`is recognized by a blob that is ${what}`, async () => {
-      await using dir = await tempDir();
-      const store = new ModelStore(dir.path);
+      const store = emptyStore();
       const { digest } = await store.put(modelOf("one"));
       const { manifest } = await store.resolve();
       for (const each of [manifest.layers[0]?.digest, manifest.config.digest, digest]) {
@@ -135,7 +126,7 @@ describe("a damaged store", () => {
   }
 
   test("is refused at once if a manifest or config was changed, and at verification if a layer was", async () => {
-    const store = newStore();
+    const store = emptyStore();
     const { digest } = await store.put(modelOf("one"));
     const model = await store.resolve();
     const flip = async (path: string) => Bun.write(path, (await Bun.file(path).text()).replace(/[a-z]/, "~"));

@@ -2,12 +2,12 @@ import { describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { mediaTypes } from "../src/package/store/manifest.ts";
 import { ModelStore } from "../src/package/store/store.ts";
+import { emptyStores } from "./helpers/empty-stores.ts";
 import { failureOf } from "./helpers/failure.ts";
-import { fixture, tempDir } from "./helpers/fixture.ts";
+import { tempDir } from "./helpers/fixture.ts";
 import { modelConfig, modelLayers, modelOf } from "./helpers/model-content.ts";
 
-const folder = fixture(tempDir);
-const newStore = () => new ModelStore(folder.join(crypto.randomUUID()));
+const emptyStore = emptyStores();
 
 describe("storing a model", () => {
   test("under a misspelled name or tag is refused before anything is written", async () => {
@@ -20,7 +20,7 @@ describe("storing a model", () => {
   });
 
   test("with equal titles of layers, or a title outside the package, is refused", async () => {
-    const store = newStore();
+    const store = emptyStore();
     const layer = { mediaType: mediaTypes.asset, source: new Uint8Array(1) };
     const outside = ["a/../b", "./a", "a//b", "/a", "a/", "..", "a\\b", "a\nb", ""];
     for (const titles of [["a.txt", "a.txt"], ...outside.map((title) => [title])]) {
@@ -55,7 +55,7 @@ describe("storing a model", () => {
 
 describe("removing a model", () => {
   test("by a tag keeps it under its other tags; the last tag removes the generated tag, too, and frees exactly its blobs", async () => {
-    const store = newStore();
+    const store = emptyStore();
     const one = await store.put(modelOf("one"));
     const two = await store.put(modelOf("one", { repository: "upscale", config: modelConfig({ name: "upscale" }) }));
     const { size } = await store.resolve(one.reference);

@@ -3,17 +3,16 @@ import { readdir } from "node:fs/promises";
 import { storeLocation } from "../src/machine/files/location.ts";
 import { annotations, mediaTypes } from "../src/package/store/manifest.ts";
 import { ModelStore } from "../src/package/store/store.ts";
+import { emptyStores } from "./helpers/empty-stores.ts";
 import { failureOf } from "./helpers/failure.ts";
-import { fixture, tempDir } from "./helpers/fixture.ts";
+import { tempDir } from "./helpers/fixture.ts";
 import { modelConfig, modelLayers, modelOf } from "./helpers/model-content.ts";
 
-const folder = fixture(tempDir);
-const newStore = () => new ModelStore(folder.join(crypto.randomUUID()));
+const emptyStore = emptyStores();
 
 describe("a stored model", () => {
   test("is found under its generated tag, under latest, and under every tag that was set", async () => {
-    await using dir = await tempDir();
-    const store = new ModelStore(dir.join("store"));
+    const store = emptyStore();
     const put = await store.put(
       modelOf("one", { tags: ["v1", "stable"], config: modelConfig({ description: "Reads one handwritten digit." }) }),
     );
@@ -48,7 +47,7 @@ describe("a stored model", () => {
   });
 
   test("gets the tag latest, and the previous build keeps its own tag", async () => {
-    const store = newStore();
+    const store = emptyStore();
     const first = await store.put(modelOf("one", { tags: ["v"] }));
     const second = await store.put(modelOf("two", { tags: ["v"] }));
     expect((await store.resolve("digits")).digest).toBe(second.digest);
@@ -109,7 +108,7 @@ describe("the store", () => {
   });
 
   test("lists every model once with its tags, the most recent build first", async () => {
-    const store = newStore();
+    const store = emptyStore();
     expect(await store.list()).toEqual([]);
     const first = await store.put(modelOf("one", { tags: ["v1"] }));
     const second = await store.put(modelOf("two"));

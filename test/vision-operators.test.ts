@@ -2,25 +2,16 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
-import { arrayTypes, float32, type Tensor, tensor } from "../src/author/tensor.ts";
+import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { visionWeights } from "./helpers/exports.ts";
 import { sessions } from "./helpers/sessions.ts";
+import { storedTensor } from "./helpers/tensors.ts";
 
-const tensorSchema = z
-  .object({
-    dtype: z.enum(["float16", "float32", "float64", "int64"]),
-    shape: z.array(z.number()),
-    data: z.base64().or(z.literal("")),
-  })
-  .transform(({ dtype, shape, data }): Tensor => {
-    const { buffer } = new Uint8Array(Buffer.from(data, "base64"));
-    return { dtype, shape, data: new arrayTypes[dtype](buffer) };
-  });
 const call = z.object({
   name: z.enum(["nms", "roi_align", "deform_conv2d"]),
-  given: z.array(z.union([tensorSchema, z.number(), z.boolean()])),
-  result: tensorSchema,
+  given: z.array(z.union([storedTensor, z.number(), z.boolean()])),
+  result: storedTensor,
 });
 
 const tensorOf = z.custom<Tensor>((value) => typeof value === "object" && value !== null && "dtype" in value);

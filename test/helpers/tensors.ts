@@ -1,5 +1,6 @@
 /** Makes, splits and compares tensors. */
 import { expect } from "bun:test";
+import { z } from "zod";
 import { arrayTypes, countOf, type DType, type Tensor } from "../../src/author/tensor.ts";
 
 /** A tensor of float32 with equal elements. */
@@ -11,6 +12,15 @@ export function filled(value: number, ...shape: number[]): Tensor<"float32"> {
 export function elementsIn(dtype: DType, base64: string): Tensor["data"] {
   return new arrayTypes[dtype](Uint8Array.fromBase64(base64).buffer);
 }
+
+/** A tensor in a JSON file that Python wrote. */
+export const storedTensor = z
+  .object({
+    dtype: z.enum(["float16", "float32", "float64", "int64", "bool"]),
+    shape: z.array(z.number()),
+    data: z.base64().or(z.literal("")),
+  })
+  .transform((stored): Tensor => ({ ...stored, data: elementsIn(stored.dtype, stored.data) }));
 
 export function bytesOf({ data }: Tensor): Uint8Array {
   return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);

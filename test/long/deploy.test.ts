@@ -14,7 +14,8 @@ import { registryOptions } from "../../src/cli/commands/registry/registry-option
 import { commonOptions, serveOptions } from "../../src/server/config.ts";
 import { debianTool } from "../helpers/debian-tools.ts";
 import { tempDir } from "../helpers/fixture.ts";
-import { freePort, isFree } from "../helpers/free-port.ts";
+import { freePort } from "../helpers/free-port.ts";
+import { hasRedis, startRedis } from "../helpers/redis.ts";
 
 const root = resolve(import.meta.dir, "../..");
 const folder = join(root, "deploy");
@@ -263,35 +264,22 @@ describe.skipIf(kubectl === null)("in Kubernetes", () => {
   });
 });
 
-const redis = debianTool("redis-server");
-
-test.skipIf(redis === undefined)("Redis accepts the arguments of Compose, and requires the password", async () => {
+test.skipIf(!hasRedis)("Redis accepts the arguments of Compose, and requires the password", async () => {
   const schema = z.looseObject({ services: z.looseObject({ redis: z.looseObject({ command: z.array(z.string()) }) }) });
   const { services } = schema.parse(Bun.YAML.parse(await read(join(folder, "compose.yaml"))));
   const [, ...given] = services.redis.command.map((each) => each.replace(/^\$\{SCONCE_REDIS_PASSWORD.*/, "made"));
-  await using dir = await tempDir();
-  const { command = "", env } = redis ?? {};
   const port = freePort();
-  const args = [...given, "--port", String(port), "--bind", "127.0.0.1", "--dir", dir.path];
-  const child = Bun.spawn([command, ...args], { env: { ...process.env, ...env }, stdout: "ignore", stderr: "inherit" });
-  try {
-    const answer = async (password: string) => {
-      const client = new Bun.RedisClient(`redis://${password}127.0.0.1:${port}`, {
-        maxRetries: 0,
-        autoReconnect: false,
-      });
-      return client
-        .ping()
-        .then(String, String)
-        .finally(() => client.close());
-    };
-    while (isFree(port)) await Bun.sleep(20);
-    expect([await answer(":made@"), await answer(":other@")]).toEqual(["PONG", expect.stringMatching(/WRONGPASS/)]);
-    expect(await answer("")).toContain("NOAUTH");
-  } finally {
-    child.kill();
-    await child.exited;
-  }
+  await using _redis = await startRedis(...given, "--port", String(port), "--bind", "127.0.0.1");
+  const answer = async (password: string) => {
+    const options = { maxRetries: 0, autoReconnect: false };
+    const client = new Bun.RedisClient(`redis://${password}127.0.0.1:${port}`, options);
+    return client
+      .ping()
+      .then(String, String)
+      .finally(() => client.close());
+  };
+  expect([await answer(":made@"), await answer(":other@")]).toEqual(["PONG", expect.stringMatching(/WRONGPASS/)]);
+  expect(await answer("")).toContain("NOAUTH");
 });
 
 const prometheus = debianTool("prometheus");

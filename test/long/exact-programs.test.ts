@@ -2,31 +2,23 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
-import { arrayTypes, float32, type Tensor } from "../../src/author/tensor.ts";
+import { float32, type Tensor } from "../../src/author/tensor.ts";
 import { statedInputs } from "../../src/cli/build/plain/plain-model.ts";
-import { openSession } from "../../src/engine/native/binding.ts";
 import { exactPrograms } from "../helpers/exports.ts";
 import { failure } from "../helpers/failure.ts";
+import { sessions } from "../helpers/sessions.ts";
+import { storedTensor } from "../helpers/tensors.ts";
 
-const tensorSchema = z
-  .object({
-    dtype: z.enum(["float32", "float64", "int64", "bool"]),
-    shape: z.array(z.number()),
-    data: z.base64(),
-  })
-  .transform(({ dtype, shape, data }): Tensor => {
-    const { buffer } = new Uint8Array(Buffer.from(data, "base64"));
-    return { dtype, shape, data: new arrayTypes[dtype](buffer) };
-  });
 const casesSchema = z.array(
   z.object({
     name: z.string(),
     file: z.string(),
-    calls: z.array(z.object({ inputs: z.array(tensorSchema), outputs: z.array(tensorSchema).nullable() })),
+    calls: z.array(z.object({ inputs: z.array(storedTensor), outputs: z.array(storedTensor).nullable() })),
   }),
 );
 
 const folder = await exactPrograms();
+const open = sessions();
 const cases = casesSchema.parse(await Bun.file(join(folder, "cases.json")).json());
 
 /**
@@ -47,7 +39,7 @@ function expectSame(given: Tensor | undefined, expected: Tensor): void {
 test("every program gives the same outputs as PyTorch, and refuses the same sizes", async () => {
   expect(cases.length).toBeGreaterThan(40);
   for (const { name, file, calls } of cases) {
-    await using session = await opened(join(folder, file));
+    const session = await open({ path: join(folder, file) });
     for (const { inputs, outputs } of calls) {
       const sizes = `${name} ${inputs.map(({ shape }) => `[${shape}]`)}`;
       if (outputs === null) {
@@ -69,14 +61,9 @@ test("every program gives the same outputs as PyTorch, and refuses the same size
   }
 }, 60_000);
 
-async function opened(path: string) {
-  const session = await openSession({ path, device: "cpu", threads: 1 });
-  return { call: session.call.bind(session), [Symbol.asyncDispose]: () => session.dispose() };
-}
-
 test("a program with a number that can vary is refused by name", async () => {
   const path = join(folder, "number.pt2");
-  expect(await failure(opened(path))).toBe(
+  expect(await failure(open({ path }))).toBe(
     "weights_invalid: number.pt2 can't be run uncompiled: its input by is not a tensor: export it with a fixed value, or as a tensor",
   );
   expect(() => statedInputs(path)).toThrow("its input by is not a tensor");
@@ -93,30 +80,22 @@ describe.each([false, true])("in batches, compiled: %p", (isCompiled) => {
   test("a guard refuses the batch with its expression and the sizes, and other batches run", async () => {
     const path = isCompiled ? join(folder, "even-compiled.pt2") : fileOf("a branch by an even size");
     const specs = { inputs: { x: float32("length") }, outputs: { y: float32("length") } };
-    const session = await openSession({ path, device: "cpu", threads: 1, ...specs });
-    try {
-      expect(await failure(session.run([[row(7)]]))).toBe(
-        "run_failed: the guard (x.length % 2) == 0 fails (x is [1, 7] with the batch first)",
-      );
-      const [output] = await session.run([[row(4)], [row(4, 4)]]);
-      expect([...(output?.data ?? [])]).toEqual([0, 2, 4, 6, 8, 10, 12, 14]);
-    } finally {
-      await session.dispose();
-    }
+    const session = await open({ path, ...specs });
+    expect(await failure(session.run([[row(7)]]))).toBe(
+      "run_failed: the guard (x.length % 2) == 0 fails (x is [1, 7] with the batch first)",
+    );
+    const [output] = await session.run([[row(4)], [row(4, 4)]]);
+    expect([...(output?.data ?? [])]).toEqual([0, 2, 4, 6, 8, 10, 12, 14]);
   });
 });
 
 test("if a guard refuses the number of rows, sconce pads the batch and cuts its results", async () => {
   const specs = { inputs: { x: float32(3) }, outputs: { y: float32(3) } };
-  const session = await openSession({ path: fileOf("an even batch"), device: "cpu", threads: 1, ...specs });
-  try {
-    for (const rows of [1, 2, 3, 5]) {
-      const [output] = await session.run(Array.from({ length: rows }, (_, i) => [row(3, i)]));
-      expect([...(output?.data ?? [])]).toEqual(
-        Array.from({ length: rows }, (_, i) => [2 * i, 2 * i + 2, 2 * i + 4]).flat(),
-      );
-    }
-  } finally {
-    await session.dispose();
+  const session = await open({ path: fileOf("an even batch"), ...specs });
+  for (const rows of [1, 2, 3, 5]) {
+    const [output] = await session.run(Array.from({ length: rows }, (_, i) => [row(3, i)]));
+    expect([...(output?.data ?? [])]).toEqual(
+      Array.from({ length: rows }, (_, i) => [2 * i, 2 * i + 2, 2 * i + 4]).flat(),
+    );
   }
 });

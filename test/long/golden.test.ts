@@ -33,16 +33,19 @@ async function programOf(name: string): Promise<string> {
 
 const opening = { operators: [], predict: undefined, devices: ["cpu"], threads: 1, instances: 1 };
 
-async function compared(weights: string, program: string) {
-  const [runner] = await openRunners({ weights: { main: weights }, ...opening, ...tensors });
+/** Compares the outputs of weights with those of a program. */
+async function comparison(weights: string, given: Parameters<typeof compareWithReference>[1]) {
+  const [runner] = await openRunners({ weights: { main: weights }, ...opening, ...given.tensors });
   if (runner === undefined) throw new Error("no runner");
-  try {
-    const odd = [{ ...item[0], shape: [3], data: Float32Array.of(1, 2, 3) }];
-    const sizes = [{ name: "x.size(1)", size: 3, item: odd }];
-    return await compareWithReference(runner, { path: program, tensors, item, sizes, maxBatchSize: 4 });
-  } finally {
-    await runner.dispose();
-  }
+  await using closing = new AsyncDisposableStack();
+  closing.defer(() => runner.dispose());
+  return await compareWithReference(runner, given);
+}
+
+async function compared(weights: string, program: string) {
+  const odd = [{ ...item[0], shape: [3], data: Float32Array.of(1, 2, 3) }];
+  const sizes = [{ name: "x.size(1)", size: 3, item: odd }];
+  return await comparison(weights, { path: program, tensors, item, sizes, maxBatchSize: 4 });
 }
 
 test("weights are compared with PyTorch: the example, a batch, other values, and sizes that sconce and PyTorch refuse", async () => {
@@ -80,15 +83,9 @@ async function comparedTies(kind: "mask" | "boxes", weights: string) {
   const int = int64(kind === "mask" ? 8000 : 512);
   const boxes = { y: float32(512, 4), scores: float32(512), places: int };
   const tensors = { inputs: { x: float32(8000, 12) }, outputs: kind === "mask" ? { y: int } : boxes };
-  const [runner] = await openRunners({ weights: { main: join(ties, `${weights}.pt2`) }, ...opening, ...tensors });
-  if (runner === undefined) throw new Error("no runner");
-  try {
-    const item = [{ dtype: "float32", shape: [8000, 12], data }] as const;
-    const path = join(ties, `${kind}.pt2`);
-    return await compareWithReference(runner, { path, tensors, item, sizes: [], maxBatchSize: 2, isFree: false });
-  } finally {
-    await runner.dispose();
-  }
+  const item = [{ dtype: "float32", shape: [8000, 12], data }] as const;
+  const given = { path: join(ties, `${kind}.pt2`), tensors, item, sizes: [], maxBatchSize: 2, isFree: false };
+  return await comparison(join(ties, `${weights}.pt2`), given);
 }
 
 test.each(["mask", "boxes"] as const)(

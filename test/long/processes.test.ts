@@ -3,11 +3,11 @@ import { afterEach, expect, spyOn, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "../../src/base/clock.ts";
-import { hasCode } from "../../src/base/errors.ts";
 import { log } from "../../src/base/log.ts";
 import { Backoff } from "../../src/machine/processes/backoff.ts";
 import { deathOf, OomKills } from "../../src/machine/processes/death-reason.ts";
 import { Supervised, type SupervisedOptions } from "../../src/machine/processes/supervised.ts";
+import { failureOf } from "../helpers/failure.ts";
 import { tempDir } from "../helpers/fixture.ts";
 import { type Order, program } from "../helpers/process-roles.ts";
 import { children, isRunning, until } from "../helpers/running.ts";
@@ -151,9 +151,8 @@ test("a question to a process that ends, or does not run, has no answer", async 
 
 test("a failure that the process reports at its first start is the error, and nothing restarts", async () => {
   await using process = supervise({ data: { fail: "digits.pt has no tensor x" } });
-  const error: unknown = await process.supervised.start().catch((error) => error);
-  expect(hasCode(error, "weights_invalid")).toBe(true);
-  expect(error).toHaveProperty("message", "digits.pt has no tensor x");
+  const message = "digits.pt has no tensor x";
+  expect(await failureOf(process.supervised.start())).toMatchObject({ code: "weights_invalid", message });
 });
 
 test("a failure that the process reports at a later start leads to another try", async () => {
@@ -173,17 +172,15 @@ test("a failure that the process reports at a later start leads to another try",
 test("a process that dies three times before it is ready is not restarted", async () => {
   using _logged = lines();
   await using process = supervise({ data: { order: { die: "SIGSEGV" } } });
-  const error: unknown = await process.supervised.start().catch((error) => error);
-  expect(hasCode(error, "processes_unavailable")).toBe(true);
-  expect(error).toHaveProperty("message", "the worker process was ended by SIGSEGV, 3 times before it was ready");
+  const message = "the worker process was ended by SIGSEGV, 3 times before it was ready";
+  expect(await failureOf(process.supervised.start())).toMatchObject({ code: "processes_unavailable", message });
 });
 
 test("a program that cannot be started is not started again", async () => {
   using _logged = lines();
   await using process = supervise({ program: ["/nowhere/sconce"] });
-  const error: unknown = await process.supervised.start().catch((error) => error);
-  expect(hasCode(error, "processes_unavailable")).toBe(true);
-  expect(error).toHaveProperty("message", expect.stringContaining("could not be started (ENOENT"));
+  const message = expect.stringContaining("could not be started (ENOENT");
+  expect(await failureOf(process.supervised.start())).toMatchObject({ code: "processes_unavailable", message });
 });
 
 test("a process that does not stop is killed after the limit", async () => {
@@ -196,9 +193,9 @@ test("a process that does not stop is killed after the limit", async () => {
 
 test("stopping before the process is ready cancels its start", async () => {
   await using process = supervise();
-  const start = process.supervised.start().catch((error: unknown) => error);
+  const failed = failureOf(process.supervised.start());
   await process.supervised.stop(60_000);
-  expect(hasCode(await start, "canceled")).toBe(true);
+  expect((await failed).code).toBe("canceled");
 });
 
 for (const way of ["idle", "stuck in a loop"] as const) {

@@ -1,25 +1,24 @@
 /** The system clock jumps an hour back and forward, while predictions run and while the server is stopped. */
 import { existsSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { z } from "zod";
 import { tempDir } from "../../helpers/fixture.ts";
 import type { Fault } from "../fault.ts";
+import { lacking, preloaded } from "../preloaded.ts";
 import { TestedServer } from "../tested-server.ts";
 import { create, Traffic } from "../traffic.ts";
 
 const HOUR_S = 3600;
-const compiler = Bun.which("gcc") ?? Bun.which("cc");
 
 export const clocks: Fault = {
   name: "clocks",
   title: "a wall clock that is set back an hour, or forward, ends no prediction early or late, and removes no outcome",
-  lacking: compiler === null ? "there is no C compiler" : undefined,
+  lacking,
   async inject({ tally, home, random, isLong }) {
     await using dir = await tempDir();
     const clock = dir.join("shift");
     setClock(clock, 0);
     const args = ["--timeout", "60", "--retain-age", "600"];
-    const env = { LD_PRELOAD: compile(dir.join("clock-shift.so")), CLOCK_SHIFT_FILE: clock };
+    const env = { LD_PRELOAD: preloaded("clock-shift", dir.path), CLOCK_SHIFT_FILE: clock };
     await using server = await TestedServer.start({ home, args, env });
     const traffic = new Traffic({ url: server.url, tally, random, lastLines: () => server.lastLines });
     const total = isLong ? 500 : 60;
@@ -55,11 +54,4 @@ async function createdAt(url: URL): Promise<string> {
   const at = await create(url, [{ x: 1 }]);
   const record: unknown = await (await fetch(new URL(at, url))).json();
   return z.looseObject({ created_at: z.string() }).parse(record).created_at;
-}
-
-function compile(library: string): string {
-  const source = join(import.meta.dir, "../clock-shift.c");
-  const { success, stderr } = Bun.spawnSync([compiler ?? "", "-O1", "-shared", "-fPIC", source, "-o", library, "-ldl"]);
-  if (!success) throw new Error(`the clock cannot be compiled: ${stderr}`);
-  return library;
 }

@@ -1,8 +1,6 @@
 /** The disk of the prediction store is full. */
-import { closeSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { tempDir } from "../../helpers/fixture.ts";
 import { canMount, tmpfs } from "../../helpers/tmpfs.ts";
 import { until } from "../bounded.ts";
 import type { Fault, Injection } from "../fault.ts";
@@ -19,16 +17,14 @@ export const disks: Fault = {
 };
 
 async function fillDisk({ tally, home, random, isLong }: Injection): Promise<void> {
-  await using dir = await tempDir();
-  using disk = tmpfs(dir.join("disk"), "64m");
+  using disk = tmpfs("64m");
   await using server = await TestedServer.start({ home, store: join(disk.path, "predictions.sqlite") });
   const traffic = new Traffic({ url: server.url, tally, random, lastLines: () => server.lastLines });
-  const filler = join(disk.path, "filler");
   for (let round = 0; round < (isLong ? 5 : 1); round++) {
     await traffic.run(60);
     const early = await create(server.url, [{ x: 2 }]);
     await until(async () => (await statusOf(server.url, early)) === "success", `the end of ${early}`);
-    fill(filler);
+    disk.fill();
     const before = server.lines.length;
     await tally.inject(async () => {
       const told = await refusal(server, tally);
@@ -49,7 +45,7 @@ async function fillDisk({ tally, home, random, isLong }: Injection): Promise<voi
         const status = await statusOf(server.url, early);
         if (status !== "success") tally.found("lost", `${early} after a start on a full disk is ${status}`);
       }
-      rmSync(filler);
+      disk.clear();
       await until(
         async () => (await post(server.url, "")).status === 200,
         `predictions to be taken again\n${server.lastLines}`,
@@ -87,19 +83,4 @@ function post(url: URL, note: string): Promise<Response> {
     body: JSON.stringify([{ x: 1, note }]),
     signal: AbortSignal.timeout(60_000),
   });
-}
-
-/** Fills a disk to its last byte. */
-function fill(path: string): void {
-  const file = openSync(path, "w");
-  for (let bytes = 65536; bytes >= 1; ) {
-    try {
-      if (writeSync(file, Buffer.alloc(bytes)) === bytes) continue;
-    } catch {
-      // The disk lacks space for this number of bytes, but perhaps not for half of it.
-    }
-    bytes >>= 1;
-  }
-  // A file that is open keeps its disk space after `rm`.
-  closeSync(file);
 }

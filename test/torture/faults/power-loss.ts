@@ -2,26 +2,25 @@
  * A machine loses power: the files of the prediction store are again as they were when each was last synced to disk.
  */
 import { copyFile, mkdir, readdir, rm } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { tempDir } from "../../helpers/fixture.ts";
 import { until } from "../bounded.ts";
 import type { Fault } from "../fault.ts";
 import { isSuspect } from "../kills.ts";
+import { lacking, preloaded } from "../preloaded.ts";
 import { TestedServer } from "../tested-server.ts";
 import { Traffic } from "../traffic.ts";
-
-const compiler = Bun.which("gcc") ?? Bun.which("cc");
 
 export const powerLoss: Fault = {
   name: "power-loss",
   title:
     "with --store-sync full, a machine that loses all that was not synced loses no prediction that a client was told of",
-  lacking: compiler === null ? "there is no C compiler" : undefined,
+  lacking,
   async inject({ tally, home, random, isLong }) {
     await using dir = await tempDir();
     const [folder, copies] = [dir.join("store"), dir.join("synced")];
     await Promise.all([mkdir(folder), mkdir(copies)]);
-    const env = { LD_PRELOAD: compile(dir.join("synced-files.so")), SYNCED_BELOW: folder, SYNCED_COPIES: copies };
+    const env = { LD_PRELOAD: preloaded("synced-files", dir.path), SYNCED_BELOW: folder, SYNCED_COPIES: copies };
     const store = join(folder, "predictions.sqlite");
     await using server = await TestedServer.start({ home, store, env, args: ["--store-sync", "full"] });
     const lastLines = () => server.lastLines;
@@ -62,12 +61,4 @@ async function onlySynced(folder: string, copies: string): Promise<number> {
     } else await rm(path);
   }
   return dropped;
-}
-
-function compile(library: string): string {
-  const source = join(dirname(import.meta.dir), "synced-files.c");
-  const words = ["-O1", "-shared", "-fPIC", source, "-o", library, "-ldl", "-pthread"];
-  const { success, stderr } = Bun.spawnSync([compiler ?? "", ...words]);
-  if (!success) throw new Error(`${source} cannot be compiled: ${stderr}`);
-  return library;
 }
