@@ -126,7 +126,7 @@ const rooms: Readonly<Record<string, Room>> = {
       access/api-key access/api-keys access/key-file admin app metrics openapi/short-example options other-fronts
       problem record-json request route routes/health routes/models served-model uploads
       with-context`,
-    maxLines: 6600,
+    maxLines: 6500,
   },
   "http/access": {
     imports: "",

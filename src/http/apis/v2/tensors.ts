@@ -21,7 +21,7 @@ const datatypes = {
 export interface NumberValues {
   readonly kind: "numbers";
   readonly dtype: DType;
-  /** Sizes of one row's dimensions. A string names a size that may vary. */
+  /** Sizes of one row's dimensions; a string for a size that may vary. */
   readonly dims: readonly (number | string)[];
   /** Whether the model's schema accepts the elements as a base64 data URI. */
   readonly takesBytes: boolean;
@@ -74,7 +74,8 @@ function valuesOf(node: SchemaNode): TensorField["values"] {
   if (node.isCombined || node.types.has("null")) return { kind: "json" };
   const mark = node.options.map(({ schema }) => schema[ARRAY_KEYWORD]).find(isObject);
   if (typeof mark?.dtype === "string" && isDType(mark.dtype)) {
-    const dims = Array.isArray(mark.shape) ? mark.shape.map(sizeOf) : [];
+    const shape: readonly unknown[] = Array.isArray(mark.shape) ? mark.shape : [];
+    const dims = shape.map((size) => (typeof size === "number" ? size : "free"));
     return { kind: "numbers", dtype: mark.dtype, dims, takesBytes: true };
   }
   if (hasType(node, "string")) {
@@ -104,11 +105,6 @@ const numberTypes: readonly (readonly [JsonType, DType])[] = [
 
 function hasType({ types }: SchemaNode, type: JsonType): boolean {
   return types.size === 1 && types.has(type);
-}
-
-function sizeOf(dim: unknown): number | string {
-  if (typeof dim === "number" || typeof dim === "string") return dim;
-  return isObject(dim) && typeof dim.name === "string" ? dim.name : "free";
 }
 
 /** The error for a request that does not match the model. */
