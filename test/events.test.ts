@@ -101,8 +101,8 @@ function followed(keepAliveMs = 60_000) {
       context,
       onLeave() {},
     });
-    const stop = live.watch(stream.changed);
-    const watched = { record: live.record, events: live.events, [Symbol.dispose]: stop };
+    live.watch(stream);
+    const watched = { record: live.record, events: live.events, [Symbol.dispose]: () => live.unwatch(stream) };
     const reader = stream.body(watched).getReader();
     const next = async () => {
       const { value, done } = await reader.read();

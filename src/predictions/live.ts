@@ -310,7 +310,6 @@ export class LivePrediction extends Observed implements OutputReceiver, InRing<L
     (this.#events ?? this.#outputCharge)?.[Symbol.dispose]();
     this.#abort?.abort();
     if (hasEnded(record)) this.context.onEnd(this, record, nowMs);
-    this.callWaiters();
     this.changed();
   }
 

@@ -185,14 +185,15 @@ export class Predictions {
   }
 
   #watched(live: LivePrediction, changed: () => void): Watched {
-    const stop = live.watch(changed);
+    const observer = { changed };
+    live.watch(observer);
     const events = live.isOver ? undefined : live.events.hold();
     return {
       record: live.record,
       events,
       written: () => this.#written(live),
       [Symbol.dispose]: () => {
-        stop();
+        live.unwatch(observer);
         events?.[Symbol.dispose]();
         if (live.isOver) this.live.unread.delete(live.id);
       },

@@ -35,7 +35,7 @@ export class SharedPredictions {
     if (followed === undefined || hasEnded(accepted)) return accepted;
     await waits.until(followed, client, waitMs);
     // The store has the prediction, so the client gets its id even if the store fails now.
-    const record = followed.isOver ? followed.record : await store.read(id).catch(() => accepted);
+    const record = (followed.isOver ? followed.record : undefined) ?? (await store.read(id).catch(() => accepted));
     // A disconnected client does not know the id, so only a webhook could deliver the outcome.
     if (webhook === undefined && !followed.isOver && client.signal.aborted)
       shared.abandon(id, performance.now() + timeLimitMs);
@@ -55,13 +55,15 @@ export class SharedPredictions {
     if (record?.kind !== kind) return undefined;
     if (hasEnded(record)) return record;
     await waits.until(followed, client, waitMs);
-    return followed.isOver ? followed.record : store.read(id);
+    return (followed.isOver ? followed.record : undefined) ?? store.read(id);
   }
 
   async watch(kind: Kind, id: string, changed: () => void): Promise<Watched | undefined> {
     using stack = new DisposableStack();
     const followed = stack.use(this.#options.shared.follow(id));
-    stack.defer(followed.watch(changed));
+    const observer = { changed };
+    followed.watch(observer);
+    stack.defer(() => followed.unwatch(observer));
     await followed.readOutputs();
     if (followed.record?.kind !== kind) return undefined;
     const owned = stack.move();

@@ -1,6 +1,6 @@
 /** Lets requests wait for the end of a prediction. */
 import { type InRing, Ring } from "../base/collections/ring.ts";
-import type { Observed, Waiter } from "./observed.ts";
+import type { Observed, Observer } from "./observed.ts";
 import type { Client } from "./request.ts";
 
 /** Milliseconds between checks of waiting requests. */
@@ -17,7 +17,7 @@ interface Waiting extends InRing<Waiting> {
 }
 
 /** A waiting request. */
-class Wait<P extends Observed, T> implements Waiting, Waiter {
+class Wait<P extends Observed, T> implements Waiting, Observer {
   ring: Ring<Waiting> | undefined = undefined;
   before: Waiting | undefined = undefined;
   after: Waiting | undefined = undefined;
@@ -49,14 +49,18 @@ class Wait<P extends Observed, T> implements Waiting, Waiter {
     this.#polls += 1;
     // Most predictions end before the second check, and their requests need no abort signal.
     if (this.#polls === 2) this.#client.held(true);
-    if (this.#deadlineMs <= nowMs || (this.#polls > 1 && this.#client.signal.aborted)) this.over();
+    if (this.#deadlineMs <= nowMs || (this.#polls > 1 && this.#client.signal.aborted)) this.#end();
   }
 
-  over(): void {
+  changed(): void {
+    if (this.#prediction.isOver) this.#end();
+  }
+
+  #end(): void {
     if (this.ring?.delete(this) !== true) return;
     if (this.#polls > 1) this.#client.held(false);
     const prediction = this.#prediction;
-    if (!prediction.isOver) prediction.removeWaiter(this);
+    if (!prediction.isOver) prediction.unwatch(this);
     this.#resolve(this.#resultOf(prediction, this.#client));
   }
 }
@@ -86,7 +90,7 @@ export class Waits {
     // Promise.withResolvers() takes several times as long.
     return new Promise((resolve) => {
       const wait = new Wait(prediction, client, deadlineMs, resultOf, resolve);
-      prediction.onceOver(wait);
+      prediction.watch(wait);
       this.#waits.add(wait);
       this.#timer ??= setTimeout(this.#poll, POLL_MS);
     });

@@ -100,18 +100,13 @@ export class FollowedPrediction extends Observed implements Followed {
   update(record: PredictionRecord | undefined): void {
     if (this.isOver) return;
     this.record = record;
-    if (record === undefined || hasEnded(record)) {
-      this.isOver = true;
-      this.callWaiters();
-    }
+    this.isOver = record === undefined || hasEnded(record);
     this.changed();
   }
 
   /** Ends the wait of all requests before the prediction has ended. */
   release(): void {
-    if (!this.isOver) this.record = undefined;
-    this.callWaiters();
-    this.changed();
+    this.update(undefined);
   }
 
   async #refresh(): Promise<void> {
