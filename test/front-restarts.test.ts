@@ -1,6 +1,6 @@
 /** A front process that starts again answers for each model as far as the model works, and waits for none. */
 import { expect, test } from "bun:test";
-import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { cli, clientOf, type RunningCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -18,9 +18,6 @@ const store = fixture(async () => {
   return storeWith("lab", await writeModel(dir, crashing, "crashing"));
 });
 
-const serve = (args: readonly string[], env: Readonly<Record<string, string>>): RunningCli =>
-  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0", "--fronts", "1"], { env });
-
 const outputsOf = async (client: Client, model: string) =>
   (await client.predictAt(`/models/${model}`, [{ x: 1 }], { Connection: "close" })).outputs;
 
@@ -32,7 +29,7 @@ async function killFront(server: RunningCli): Promise<void> {
 
 test("while the engine process of one model dies at each start, a front that starts again answers for the other", async () => {
   const mark = dir.join("break");
-  await using server = serve(["crashing", "lab"], { SCONCE_HOME: store.home, BREAK: mark });
+  await using server = store.start(["crashing", "lab", "--fronts", "1"], { BREAK: mark });
   const client = await clientOf(server);
   expect(await outputsOf(client, "crashing")).toMatchObject([{ y: 3 }]);
   await Bun.write(mark, "");
@@ -51,10 +48,9 @@ test("while the engine process of one model dies at each start, a front that sta
 
 test("after sconce rm of one of two served models, a front that starts again answers for the other", async () => {
   await using own = await storeWith("lab", "texts");
-  const env = { SCONCE_HOME: own.home };
-  await using server = serve(["texts", "lab"], env);
+  await using server = own.start(["texts", "lab", "--fronts", "1"]);
   const client = await clientOf(server);
-  expect((await cli(["rm", "texts"], { env })).code).toBe(0);
+  expect((await cli(["rm", "texts"], { env: { SCONCE_HOME: own.home } })).code).toBe(0);
   await killFront(server);
   expect(await outputsOf(client, "lab")).toMatchObject([{ y: 3 }]);
   const refused = await client.fetch("/models/texts/predictions", { method: "POST" });
