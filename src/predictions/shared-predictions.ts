@@ -1,6 +1,7 @@
 /** The requests of this process's clients in a shared store: any process may run them, and their clients follow them here. */
 import { SconceError } from "../base/errors.ts";
 import { noRoom } from "./admission.ts";
+import { newId } from "./ids.ts";
 import type { LivePredictions, LivePredictionsOptions } from "./live-predictions.ts";
 import type { Creations } from "./once.ts";
 import { hasEnded, type Kind, type PredictionRecord, pendingRecord } from "./record.ts";
@@ -17,6 +18,9 @@ export interface SharedPredictionsOptions extends Pick<LivePredictionsOptions, "
   readonly admit: (asked: AskedPrediction) => void;
 }
 
+/** First character of the ids of predictions in queues. Ids of a server without `--queue` begin with other characters. */
+const OWNER = "_";
+
 export class SharedPredictions {
   readonly #options: SharedPredictionsOptions;
 
@@ -28,7 +32,7 @@ export class SharedPredictions {
   async create(request: NewPrediction): Promise<PredictionRecord> {
     const { timeoutMs = Infinity, waitMs, client, once, webhook } = request;
     const { shared, store, limits, waits } = this.#options;
-    const id = once?.id ?? shared.newId() + client.idSuffix;
+    const id = once?.id ?? newId(OWNER) + client.idSuffix;
     const timeLimitMs = Math.min(timeoutMs, limits.timeoutMs);
     using followed = waitMs > 0 ? shared.follow(id) : undefined;
     const accepted = await this.#accept(request, id, timeLimitMs);

@@ -76,7 +76,6 @@ export interface SharedStore {
   readonly facts: QueueFacts;
   /** Estimated milliseconds until a process claims a new request; 0 if it is unknown. */
   readonly waitMs: number;
-  newId(): string;
   /** Follows a prediction for a client. The caller disposes the object. */
   follow(id: string): Followed;
   /** Ends a prediction as canceled, unless it has ended. @returns undefined for an unknown id, or the other kind */

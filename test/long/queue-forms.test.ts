@@ -99,7 +99,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await using own = await startRedis();
     const ready = Promise.withResolvers<void>();
     const address = parseRedisAddress(own.url);
-    using link = new RedisLink({ address, use: "commands", onFault: () => {}, onReady: ready.resolve });
+    using link = new RedisLink({ address, onFault: () => {}, onReady: ready.resolve });
     await ready.promise;
     await link.call("rpush", "list", "first");
     await own.client.client("PAUSE", 60_000, "WRITE");

@@ -24,8 +24,6 @@ export interface LeaseReport {
   readonly progress?: {
     readonly startedAtMs: number | undefined;
     readonly logs: string;
-    /** The first part of the logs, which Redis has acknowledged. */
-    readonly knownLogs: string;
     readonly page: EventPage | undefined;
   };
 }
@@ -73,8 +71,7 @@ export class Lease implements Disposable {
     const isEarly = this.ended !== undefined || nowMs - this.#reportedMs < INTERVAL_MS;
     if (page === undefined && (isSame || isEarly)) return undefined;
     const pageLength = page?.events.reduce((sum, event) => sum + (event?.text.length ?? 0), 0) ?? 0;
-    const bytes = logs.length - before.logs.length + pageLength;
-    return { id: this.request.id, bytes, progress: { startedAtMs, logs, knownLogs: before.logs, page } };
+    return { id: this.request.id, bytes: logs.length + pageLength, progress: { startedAtMs, logs, page } };
   }
 
   /** Called when Redis has a report. */

@@ -36,10 +36,9 @@ export class Leases implements Disposable {
   readonly #options: LeasesOptions;
   readonly #leases = new Map<string, Lease>();
   readonly #timers: ReturnType<typeof setInterval>[] = [];
-  /** The process that claims; undefined before the first claim. */
+  /** The process that claims; undefined before the first claim, and after the disposal. */
   claimer: Claimer | undefined;
   #isReporting = false;
-  #hasLeft = false;
   #renewedMs = performance.now();
   #reclaimedMs = Number.NEGATIVE_INFINITY;
 
@@ -49,7 +48,7 @@ export class Leases implements Disposable {
 
   /** Whether this process claims predictions, or still runs some. */
   get isActive(): boolean {
-    return !this.#hasLeft && this.claimer?.isActive === true;
+    return this.claimer?.isActive === true;
   }
 
   async *claim(claimer: Claimer): AsyncGenerator<Claimed, undefined> {
@@ -61,7 +60,7 @@ export class Leases implements Disposable {
       setInterval(() => void this.#report(), REPORT_MS),
     );
     for (const timer of this.#timers) timer.unref();
-    using link = queue.openLink("blocking");
+    using link = queue.openLink({ isBlocking: true });
     signal.addEventListener("abort", () => link[Symbol.dispose]());
     for (let room = await claimer.room(); room > 0; room = await claimer.room()) {
       const claimed = await this.#next(link, Math.min(MAX_COUNT, room)).catch(() => undefined);
@@ -108,7 +107,7 @@ export class Leases implements Disposable {
 
   /** Leaves the processes that claim predictions. */
   [Symbol.dispose](): void {
-    this.#hasLeft = true;
+    this.claimer = undefined;
     for (const timer of this.#timers) clearInterval(timer);
   }
 

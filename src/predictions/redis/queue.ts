@@ -7,7 +7,7 @@ import { type PredictionRequest, storedOrigin } from "../request.ts";
 import type { Accepted, Claimed, Full, QueueFacts } from "../store.ts";
 import { Keys } from "./keys.ts";
 import type { EventPage, LeaseReport, LeaseState } from "./lease.ts";
-import { type Argument, type LinkUse, RedisLink, type RedisLinkOptions } from "./redis-link.ts";
+import { type Argument, RedisLink, type RedisLinkOptions } from "./redis-link.ts";
 import { entriesOf, entryOf, listOf, numberOf, RECORD_FIELDS, recordIn, type StreamEntry, textOf } from "./replies.ts";
 import * as scripts from "./scripts.ts";
 
@@ -72,9 +72,6 @@ export type MessageKind = (typeof messageKinds)[number];
 /** The facts of a request in an entry of the stream, beside its body. */
 type RequestFacts = Omit<QueuedRequest, "body" | "isWatched" | "webhook">;
 
-/** The node that stores an outcome: the worker of the prediction, or any node. */
-type Ender = "worker" | "any";
-
 export class Queue implements Disposable {
   readonly node: string;
   readonly leaseMs: number;
@@ -98,8 +95,8 @@ export class Queue implements Disposable {
     this.leaseMs = leaseMs;
     this.keys = new Keys(repository, name);
     this.#retentionMs = Math.min(RETENTION_MS.most, Math.max(RETENTION_MS.least, retentionMs));
-    this.link = this.openLink("commands", onReady);
-    this.#messages = this.openLink("commands");
+    this.link = this.openLink({ onReady });
+    this.#messages = this.openLink();
     this.#messages.subscribe(node, (message) => {
       const [text = ""] = message.split(" ", 1);
       const kind = messageKinds.find((each) => each === text);
@@ -111,8 +108,9 @@ export class Queue implements Disposable {
   }
 
   /** Opens a connection. */
-  openLink(use: LinkUse, onReady?: () => void): RedisLink {
-    return this.#links.use(new RedisLink({ ...this.#options, use, onReady }));
+  openLink(options: Pick<RedisLinkOptions, "isBlocking" | "onReady"> = {}): RedisLink {
+    const { address, onFault } = this.#options;
+    return this.#links.use(new RedisLink({ address, onFault, ...options }));
   }
 
   /** The time in milliseconds by Redis' clock. */
@@ -266,11 +264,9 @@ export class Queue implements Disposable {
   async #renewAll(reports: readonly LeaseReport[]): Promise<LeaseState[]> {
     const args = reports.flatMap(({ progress }) => {
       if (progress === undefined) return [0];
-      const { startedAtMs, logs, knownLogs, page } = progress;
+      const { startedAtMs, logs, page } = progress;
       const events = page === undefined ? [] : [JSON.stringify(page)];
-      const newLogs = logs.slice(knownLogs.length);
-      const more = [this.#onClock(startedAtMs) ?? "", Buffer.byteLength(knownLogs), newLogs, ...events];
-      return [more.length, ...more];
+      return [2 + events.length, this.#onClock(startedAtMs) ?? "", logs, ...events];
     });
     const names = reports.flatMap(({ id }) => [this.keys.prediction(id), this.keys.events(id)]);
     const states = listOf(await this.link.run(scripts.renewScript, [this.keys.work(), ...names], [this.node, ...args]));
@@ -296,8 +292,8 @@ export class Queue implements Disposable {
     await this.#end([{ record: { ...record, finishedAtMs: 0, outcome }, bytes: 0 }], "any", queue);
   }
 
-  /** Stores outcomes, and notifies the waiting nodes, and the worker whose prediction another node ends. */
-  async #end(outcomes: readonly QueuedOutcome[], who: Ender, queue?: string): Promise<readonly null[]> {
+  /** Stores outcomes, and notifies the waiting nodes, and the worker whose prediction another node ends. @param who the node that stores them */
+  async #end(outcomes: readonly QueuedOutcome[], who: "worker" | "any", queue?: string): Promise<readonly null[]> {
     const { keys } = this;
     const finishedAtMs = Math.floor(this.nowMs);
     const args = outcomes.flatMap(({ record, bytes }) => {

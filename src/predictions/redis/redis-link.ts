@@ -15,19 +15,17 @@ const RETRY_MS = 200;
 
 export type Argument = string | number | Buffer;
 
-/** Blocking commands have separate connections, so that other commands do not wait for them. */
-export type LinkUse = "commands" | "blocking";
-
 export interface RedisLinkOptions {
   readonly address: RedisAddress;
-  readonly use: LinkUse;
+  /** Set for blocking commands, which have a separate connection, so that other commands do not wait for them. */
+  readonly isBlocking?: boolean;
   readonly onFault: (fault: QueueFault) => void;
   readonly onReady?: (() => void) | undefined;
 }
 
 export class RedisLink implements Disposable {
   readonly #client: Redis;
-  readonly #use: LinkUse;
+  readonly #isBlocking: boolean;
   readonly #onFault: RedisLinkOptions["onFault"];
   /** Bytes of the commands without an answer, and of the expected answers. */
   #pendingBytes = 0;
@@ -35,8 +33,8 @@ export class RedisLink implements Disposable {
   isInUse = false;
   #disconnectReason = "it is being opened";
 
-  constructor({ address, use, onFault, onReady }: RedisLinkOptions) {
-    this.#use = use;
+  constructor({ address, isBlocking = false, onFault, onReady }: RedisLinkOptions) {
+    this.#isBlocking = isBlocking;
     this.#onFault = onFault;
     this.#client = new Redis({
       ...address,
@@ -50,10 +48,10 @@ export class RedisLink implements Disposable {
       reconnectOnError: ({ message }) => message.includes("READONLY"),
       connectTimeout: COMMAND_MS,
       // A connection is replaced when it is silent for longer than an answer may take. Other commands have a time limit.
-      socketTimeout: use === "blocking" ? MARGIN_MS + BLOCK_MS : undefined,
+      socketTimeout: isBlocking ? MARGIN_MS + BLOCK_MS : undefined,
       protocol: 2,
       // Only for commands that ioredis sends while it connects. `#send` sets the limit of other commands.
-      commandTimeout: use === "blocking" ? undefined : COMMAND_MS,
+      commandTimeout: isBlocking ? undefined : COMMAND_MS,
     });
     // Keeps the reason for commands that fail later. Without a listener, ioredis prints the error.
     this.#client.on("error", (error) => {
@@ -101,7 +99,7 @@ export class RedisLink implements Disposable {
     const command = new Command(name, [...args], { replyEncoding: null });
     const bytes = sizeOf(args) + answerBytes;
     this.#pendingBytes += bytes;
-    if (this.#use === "commands") command.setTimeout(COMMAND_MS + this.#pendingBytes / MIN_BYTES_PER_MS);
+    if (!this.#isBlocking) command.setTimeout(COMMAND_MS + this.#pendingBytes / MIN_BYTES_PER_MS);
     this.#client.sendCommand(command);
     try {
       return await command.promise;
@@ -119,7 +117,7 @@ export class RedisLink implements Disposable {
     // NOGROUP means that a new queue has no consumer group yet, so nothing has failed.
     if (this.isInUse && !message.startsWith("NOGROUP")) this.#onFault(faultOf(message));
     // Closes the connection, which may be dead or have much unsent data. ioredis connects again at once.
-    if (this.#use === "commands" && faultOf(message) === "timeout") this.#client.stream?.destroy();
+    if (!this.#isBlocking && faultOf(message) === "timeout") this.#client.stream?.destroy();
     return new SconceError("queue_unavailable", "the queue of the replicas cannot be used now; try again later", {
       cause,
     });

@@ -39,8 +39,6 @@ export interface RedisStoreOptions {
 const UNCLAIMED_MS = 1000;
 /** Milliseconds for which the start waits for Redis. Then the server starts without it. */
 const START_MS = 2000;
-/** First character of the ids of predictions in queues. Ids of a server without `--queue` begin with other characters. */
-const OWNER = "_";
 
 export class RedisStore implements Store, SharedStore {
   readonly webhooks: QueuedWebhooks;
@@ -91,10 +89,6 @@ export class RedisStore implements Store, SharedStore {
 
   get waitMs(): number {
     return this.#state.waitMs;
-  }
-
-  newId(): string {
-    return newId(OWNER);
   }
 
   async accept(request: PredictionRequest): Promise<Accepted | Full> {
