@@ -13,8 +13,8 @@ test("with --take-over, a server gets the file when the earlier one has closed i
   const path = dir.join("predictions.db");
   const older = await open(dir);
   const ending = new AbortController();
-  const ended = lockDatabase(path, { waits: true, signal: ending.signal });
-  const newer = lockDatabase(path, { waits: true });
+  const ended = lockDatabase(path, ending.signal);
+  const newer = lockDatabase(path, new AbortController().signal);
   ending.abort(new Error("the new server ends"));
   expect(await ended.then(() => "locked", String)).toContain("the new server ends");
   expect(await Promise.race([newer, "waits"])).toBe("waits");

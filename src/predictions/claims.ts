@@ -133,12 +133,13 @@ export class Claims {
   }
 
   async #begin(claimed: Claimed): Promise<void> {
-    const { store, live } = this.#options;
+    const { store, live, memory } = this.#options;
     const { id } = claimed;
     this.#loading.set(id, claimed);
     this.#meanShare += MEAN_WEIGHT * (this.#shareOf(claimed) - this.#meanShare);
     try {
-      const request = await this.#load(claimed);
+      const body = memory.add("bodies", claimed.bytes);
+      const request = await claimed.load().finally(() => body[Symbol.dispose]());
       if (this.#loading.get(id) !== claimed) return;
       await this.#queue(claimed, request);
     } catch (error) {
@@ -183,11 +184,6 @@ export class Claims {
     } finally {
       build.ended();
     }
-  }
-
-  async #load(claimed: Claimed): Promise<PredictionRequest | undefined> {
-    using _body = this.#options.memory.add("bodies", claimed.bytes);
-    return await claimed.load();
   }
 
   /** Resolves with the number of requests to claim, once at least this front's share of a batch is free; with 0 at the stop. */

@@ -37,7 +37,7 @@ export class ServerStores implements Disposable {
   /** Locks the databases of all models, as soon as the server that --take-over replaces has ended. */
   async lock(): Promise<void> {
     await this.#each(async (path) => {
-      this.#locks.push(await lockDatabase(path, { waits: true, signal: this.closing }));
+      this.#locks.push(await lockDatabase(path, this.closing));
     });
   }
 

@@ -9,19 +9,16 @@ import { connect, UnreadableFile } from "./prediction-schema.ts";
 /**
  * Locks the database until the caller releases the lock or the process exits: a second server with the file would run
  * the same predictions.
- * @param options.waits whether to wait for a process that has the lock, until `signal` is aborted
+ * @param signal ends the wait for a process that has the lock; undefined for no wait
  * @throws SconceError `predictions_unusable`
  */
-export async function lockDatabase(
-  path: string,
-  { waits = false, signal }: { readonly waits?: boolean; readonly signal?: AbortSignal | undefined } = {},
-): Promise<FileLock> {
+export async function lockDatabase(path: string, signal?: AbortSignal): Promise<FileLock> {
   let lock: FileLock | undefined;
   try {
     prepareFolder(path);
     const onWait = () =>
       log.info(`Waits for the server that uses ${path}: unfinished predictions run when it has ended`);
-    lock = waits ? await lockWhenFree(`${path}-lock`, { onWait, ...(signal && { signal }) }) : tryLock(`${path}-lock`);
+    lock = signal ? await lockWhenFree(`${path}-lock`, { onWait, signal }) : tryLock(`${path}-lock`);
     chmodSync(`${path}-lock`, 0o600);
   } catch (error) {
     lock?.release();
