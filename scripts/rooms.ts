@@ -106,7 +106,7 @@ const rooms: Readonly<Record<string, Room>> = {
       admission event-log ids live-predictions memory-store metrics once predictions record
       redis/redis-store request running-build sqlite/server-database sqlite/sqlite-store store
       watched webhooks/webhook webhooks/webhooks`,
-    maxLines: 5950,
+    maxLines: 5800,
   },
   "predictions/sqlite": {
     imports: "predictions predictions/webhooks",
