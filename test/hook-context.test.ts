@@ -3,9 +3,11 @@
  * `teardown`.
  */
 import { beforeAll, expect, test } from "bun:test";
+import { defineModel, opened } from "../src/author/define.ts";
 import { clientOf, type RunningCli } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
+import { numbers } from "./helpers/held-engine.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { storeWith } from "./helpers/server.ts";
@@ -114,4 +116,27 @@ test("a parameter without a default is refused", async () => {
   const { code, stderr } = await cliHere(["build", folder], { env: { SCONCE_HOME: store.home } });
   expect(code).toBe(1);
   expect(stderr).toContain("params.key: needs a value without an option; add .default(…)");
+});
+
+test("postprocess gets the device that the engine has told since preprocess", () => {
+  const devices: string[] = [];
+  const seen = (device: string) => void devices.push(device);
+  const model = opened(
+    defineModel({
+      ...numbers,
+      preprocess: ({ x }, { device }) => {
+        seen(device);
+        return numbers.preprocess({ x });
+      },
+      postprocess: (_, { device }) => {
+        seen(device);
+        return { y: 1 };
+      },
+    }),
+  );
+  const caller = { signal: new AbortController().signal };
+  void model.preprocess({ x: 1 }, caller);
+  model.context.device = "cuda:0";
+  void model.postprocess({}, { input: { x: 1 }, caller });
+  expect(devices).toEqual(["cpu", "cuda:0"]);
 });

@@ -175,6 +175,8 @@ describe("a server with three models", () => {
     });
     expect(await jsonAt(client, "/v2/models/texts")).toMatchObject({ name: "texts" });
     expect((await client.fetch("/v2/models/team/ten/ready")).status).toBe(200);
+    expect((await client.fetch("/models/texts/v2/models/texts")).status).toBe(200);
+    expect((await client.fetch("/models/texts/v2/models/lab")).status).toBe(404);
     const missing = await client.fetch("/v2/models/none/ready");
     expect(missing.status).toBe(404);
     expect(await missing.json()).toEqual({ error: expect.any(String) });

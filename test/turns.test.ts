@@ -186,6 +186,18 @@ describe("a client with one prediction, beside a client with 1,000 predictions,"
   });
 });
 
+test("running predictions that leave while none waits shorten no queue", () => {
+  const server = new Server();
+  const running = Array.from({ length: 40 }, () => server.add(1));
+  for (const list of running) {
+    server.turns.take(list);
+    server.turns.delete(list);
+  }
+  for (const list of running) server.leave(list);
+  for (let i = 0; i < 100; i++) server.add(1);
+  expect(server.turns.ahead(undefined)).toBe(100);
+});
+
 test("if one client causes an overload, predictions of another client are accepted and answered, and the first client gets the rest", () => {
   const server = new Server();
   server.overload(1000);

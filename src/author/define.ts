@@ -308,7 +308,8 @@ export function defineModel<
     const contextOf = (call: CallFacts) => hookContext(opened, call) as Context;
     const contextOfInput = (input: unknown, caller?: HookCaller) => {
       if (caller === undefined) return contextOf({ input });
-      caller.context ??= contextOf({ input, caller });
+      // The engine of a model that loads on demand tells its device after `preprocess` of the first inputs.
+      if (caller.context?.device !== opened.device) caller.context = contextOf({ input, caller });
       return caller.context as Context;
     };
     return {

@@ -4,7 +4,7 @@ import type { ApiKeys } from "./access/api-keys.ts";
 import type { HttpOptions } from "./options.ts";
 import { ProblemError } from "./problem.ts";
 import { type RequestContext, urlOf } from "./request.ts";
-import type { ServedNames } from "./served-model.ts";
+import type { ServedName, ServedNames } from "./served-model.ts";
 
 interface FinderOptions {
   readonly config: Pick<HttpOptions, "basePath">;
@@ -29,22 +29,24 @@ export function modelFinder({ config: { basePath }, keys, names }: FinderOptions
   };
 
   function findNamed(context: RequestContext): void {
+    const isNamed = context.path.startsWith("/models/");
     findBelow("/models/", "", context);
-    findBelow("/v2/models/", "/v2/models/{model}", context);
+    findBelow("/v2/models/", "/v2/models/{model}", context, isNamed ? context.served : undefined);
     if (context.path === "") context.path = "/";
   }
 
   /**
    * Finds the name in the path after `start`. The longest name wins, because names may contain slashes.
    * @param shortened replaces the start and the name
+   * @param only the model that the path may name; any model if it is undefined
    */
-  function findBelow(start: string, shortened: string, context: RequestContext): void {
+  function findBelow(start: string, shortened: string, context: RequestContext, only?: ServedName): void {
     const { path } = context;
     if (!path.startsWith(start)) return;
     context.served = undefined;
     for (let end = path.length; end > start.length; end = path.lastIndexOf("/", end - 1)) {
       const served = names.named(path.slice(start.length, end));
-      if (served === undefined) continue;
+      if (served === undefined || (only !== undefined && served !== only)) continue;
       const modelPath = `/models/${served.name}`;
       Object.assign(context, { served, metrics: served.metrics, modelPath, path: shortened + path.slice(end) });
       return;

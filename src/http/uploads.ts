@@ -1,4 +1,4 @@
-/** Bodies that are being received. When memory is full, slow uploads are dropped in favour of others. */
+/** Bodies that are being received, small ones only while much memory is held. When memory is full, slow uploads are dropped in favour of others. */
 import type { Charge } from "../pipeline/memory/charge.ts";
 import { ProblemError } from "./problem.ts";
 

@@ -183,8 +183,9 @@ export class Turns {
     return Math.ceil((1 - this.#lostShare) * Math.ceil(withTurnsOf(others, inAddress, this.size - ofAddress)));
   }
 
+  /** Predictions that leave while none waits do not count: they have begun. */
   #count(isLost: boolean): void {
-    this.#lostShare += LOST_WEIGHT * (Number(isLost) - this.#lostShare);
+    if (this.size > 0) this.#lostShare += LOST_WEIGHT * (Number(isLost) - this.#lostShare);
   }
 
   /** The prediction whose client has the next turn, from the start or from the end of each queue. */

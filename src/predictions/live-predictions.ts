@@ -155,11 +155,9 @@ export class LivePredictions {
     return this.#live[Symbol.iterator]();
   }
 
-  /** An id that no client knows may be in a log line. */
+  /** Finds only predictions whose id a client may know. */
   get(id: string): LivePrediction | undefined {
-    const known = this.#known.get(id);
-    if (known !== undefined || this.#known.size === this.#live.size) return known;
-    return [...this.#live].find((live) => live.id === id);
+    return this.#known.get(id);
   }
 
   begin(request: PredictionRequest, beginning: Beginning): LivePrediction {
