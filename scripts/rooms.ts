@@ -33,7 +33,7 @@ const rooms: Readonly<Record<string, Room>> = {
     doors: `
       audio/wav data-url decoding-gate define device elements file hook-context input-error
       media-type model-settings name ndarray-bytes ndarray-wire openai params parts schema-faults session stack tensor tensor-memory
-      url-label wire-schema withheld-files z`,
+      wire-schema withheld-files z`,
     maxLines: 5350,
   },
   machine: {

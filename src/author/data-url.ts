@@ -1,7 +1,7 @@
 /** Strict decoder of data URIs (RFC 2397). Faults that browsers repair silently are errors here. */
 import { messageOf, SconceError } from "../base/errors.ts";
+import { dataLabel } from "../base/url-label.ts";
 import { isEssence, mediaTypeOf } from "./media-type.ts";
-import { dataLabel } from "./url-label.ts";
 
 export interface DecodedData {
   readonly bytes: Uint8Array<ArrayBuffer>;

@@ -1,9 +1,9 @@
 /** Files in model code, made from a URL in a request or from bytes. */
 import * as z from "zod";
 import { SconceError } from "../base/errors.ts";
+import { urlLabel } from "../base/url-label.ts";
 import { isEssence, mediaTypeOf } from "./media-type.ts";
 import { checkOptions, optionsOf } from "./options.ts";
-import { urlLabel } from "./url-label.ts";
 
 /** Limits of a file field. Each file carries its field's limits, so that fetching and decoding need no schema. */
 export interface FileLimits {

@@ -1,4 +1,4 @@
-/** Items of the engine, their results, and the times of batches. */
+/** Items of the engine, their results, the times of batches, and how many ends of processes an item may cause. */
 
 import type { SconceError } from "../base/errors.ts";
 import type { BatchCause } from "../base/labels.ts";

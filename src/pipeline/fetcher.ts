@@ -1,9 +1,9 @@
 /** Fetches files that clients name by URL, from allowed addresses only, with limits for time and bytes. */
 
 import { version } from "../../package.json";
-import { urlLabel } from "../author/url-label.ts";
 import { codeOf, SconceError } from "../base/errors.ts";
 import { raced } from "../base/raced.ts";
+import { urlLabel } from "../base/url-label.ts";
 import type { AddressGuard } from "../machine/network/address-guard.ts";
 import { GuardedRequests } from "../machine/network/guarded-requests.ts";
 import { redirectStatuses } from "../machine/network/redirects.ts";

@@ -1,6 +1,6 @@
 /**
- * Takes inputs through the model: chooses the next input among all predictions, prepares it, submits it to the engine,
- * and makes the output.
+ * The way of an input through the hooks of the model and the engine: the flow takes the next input from `Turns`, prepares
+ * it, submits it to the engine, and makes the output.
  */
 
 import type { ModelFile } from "../author/file.ts";

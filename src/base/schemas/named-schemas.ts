@@ -1,4 +1,4 @@
-/** Divides a JSON Schema into schemas with names, for documents in which `#` is not the schema. */
+/** Divides any JSON Schema into schemas with names. Knows no document that has them. */
 import { isObject } from "../json.ts";
 import type { JsonSchema } from "./json-schema.ts";
 

@@ -1,4 +1,4 @@
-/** Makes the addon and libtorch of an executable loadable. */
+/** The start of an executable: unpacks its addon and libtorch, before a command needs them. */
 import { dirname, join } from "node:path";
 import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";

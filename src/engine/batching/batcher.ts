@@ -1,4 +1,4 @@
-/** Decides which items form a batch, and when the batch starts. */
+/** Starts batches of the items that `ItemQueue` chooses, and runs failed batches again in parts. */
 import type { Tensor } from "../../author/tensor.ts";
 import { type Clock, systemClock } from "../../base/clock.ts";
 import { codedError, hasCode } from "../../base/errors.ts";

@@ -1,4 +1,4 @@
-/** The guards of a session's weights, for batches whose tensors have the order of the declared inputs. */
+/** The guards of a session's weights. They check each item before it is queued, as a batch of one, and each batch before it runs. */
 import type { Tensor, TensorSpec, TensorSpecs } from "../../author/tensor.ts";
 import { SconceError } from "../../base/errors.ts";
 import { type ProgramGuards, shapesText } from "./program-guards.ts";

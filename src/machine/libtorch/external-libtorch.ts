@@ -1,4 +1,4 @@
-/** Finds and loads a libtorch outside the executable: an npm package, Python's torch, or a named folder. */
+/** Finds and loads libtorch, except that of an executable: a folder that $LIBTORCH names, else Python's torch, else the npm package. */
 import { dlopen, FFIType } from "bun:ffi";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * Finds the native addon that fits this machine's libtorch. A platform package holds one prebuilt addon for each minor
- * release of torch.
+ * Finds the native addon that fits this machine's libtorch, and loads libtorch for it. A platform package holds one prebuilt
+ * addon for each minor release of torch.
  */
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";

@@ -1,10 +1,10 @@
 /** Sends the webhook messages of ended predictions. After a failure, sends a message again, until the store evicts the prediction. */
 
 import { version } from "../../../package.json";
-import { urlLabel } from "../../author/url-label.ts";
 import { oneLine, SconceError } from "../../base/errors.ts";
 import { LogFields, log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
+import { urlLabel } from "../../base/url-label.ts";
 import { AddressGuard } from "../../machine/network/address-guard.ts";
 import { GuardedRequests } from "../../machine/network/guarded-requests.ts";
 import type { Charge } from "../../pipeline/memory/charge.ts";
