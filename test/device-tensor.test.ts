@@ -184,6 +184,29 @@ describe("predict", () => {
     );
   });
 
+  test("reads no elements of the results that it returns, gives in parts or wraps by mistake: they stay native", async () => {
+    const results: NativeTensor[] = [];
+    const kept = async (batch: Parameters<Predict>[0], sessions: Parameters<Predict>[1]) => {
+      const y = (await call("forward", batch, sessions)).keep();
+      if (y instanceof NativeTensor) results.push(y);
+      return y;
+    };
+    await using whole = await opened(async (batch, sessions) => ({ y: await kept(batch, sessions) }));
+    expect(await whole.run([[floats(1, 2)]])).toEqual([tensor(Float32Array.of(2, 3), [1, 2])]);
+    await using inParts = await opened(async function* (batch, sessions) {
+      const y = await kept(batch, sessions);
+      yield { y };
+      return { y };
+    });
+    expect(await inParts.run([[floats(1, 2)]])).toEqual([tensor(Float32Array.of(2, 3), [1, 2])]);
+    await using wrong = await opened(async (batch, sessions) => {
+      const inner: unknown = { inner: await kept(batch, sessions) };
+      return { y: inner as Tensor };
+    });
+    expect(await failure(wrong.run([[floats(1)]]))).toContain('return a tensor of it, as its "inner"');
+    expect(results.map(({ held }) => held !== undefined)).toEqual([true, true, true]);
+  });
+
   test("frees its results when it ends, except results that it keeps or has read", async () => {
     const results: DeviceTensor[] = [];
     await using runner = await opened(async (batch, sessions) => {

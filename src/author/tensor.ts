@@ -233,7 +233,10 @@ export function bytesOfData({ buffer, byteOffset, byteLength }: TensorData): Uin
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
-/** Whether a value has the fields of a tensor. Their contents may contradict each other. */
+/**
+ * Whether a value has the fields of a tensor. Their contents may contradict each other. Reads `data`: a session's tensor
+ * leaves the device.
+ */
 export function isTensor(value: unknown): value is Tensor {
   return (
     typeof value === "object" &&

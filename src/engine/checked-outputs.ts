@@ -45,7 +45,7 @@ export async function checkedOutputs(
     const output = byName.get(name);
     if (output === undefined) throw unfit(`no tensor "${name}"`);
     if (output instanceof Promise) throw unfit(`a promise as "${name}": await the call that makes it`);
-    if (!isTensor(output)) throw unfit(`${otherThanTensor(output)} as "${name}"; ${fixOf(output)}`);
+    if (!isOutput(output)) throw unfit(`${otherThanTensor(output)} as "${name}"; ${fixOf(output)}`);
     const dims = rows === undefined ? spec.dims : [rows, ...spec.dims];
     if (!fits(spec, dims, output)) {
       const { dtype, shape } = output;
@@ -65,6 +65,9 @@ async function owned(output: Tensor, mayTake: boolean): Promise<Tensor> {
   return copied(output);
 }
 
+/** Whether a value is a tensor. Reads no elements of a session's tensor, which would leave the device. */
+const isOutput = (value: unknown): value is Tensor => value instanceof NativeTensor || isTensor(value);
+
 /** Describes a value that is not a tensor, such as a dict that a session has returned. */
 function otherThanTensor(value: unknown): string {
   if (Array.isArray(value)) return `a list of ${value.length}`;
@@ -78,7 +81,7 @@ function otherThanTensor(value: unknown): string {
 
 function fixOf(value: unknown): string {
   const found =
-    typeof value === "object" && value !== null ? Object.entries(value).find(([, each]) => isTensor(each)) : undefined;
+    typeof value === "object" && value !== null ? Object.entries(value).find(([, each]) => isOutput(each)) : undefined;
   return found === undefined ? "make a tensor with tensor(data, shape)" : `return a tensor of it, as its "${found[0]}"`;
 }
 

@@ -62,10 +62,7 @@ export function itemCheck(specs: TensorSpecs): (given: Readonly<Record<string, T
     }
     const sizes = hasNames ? { free: new Map<string, number>(), padded: new Map<string, number>() } : undefined;
     const tensors: Tensor[] = [];
-    for (let i = 0; i < plans.length; i++) {
-      const plan = plans[i];
-      if (plan === undefined) continue;
-      const { name, spec } = plan;
+    for (const { name, spec } of plans) {
       const tensor = given[name];
       if (tensor === undefined) throw invalid(`preprocess gave no tensor "${name}"`);
       checkTensor(name, spec, tensor, sizes);

@@ -82,7 +82,7 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
     const data = await withCodedErrors(() => this.#addon.readTensor<D>(this.#session, held));
     if (this.#held !== undefined) {
       this.#data = data;
-      this.#free();
+      this.dispose();
     }
     return this.#data ?? data;
   }
@@ -112,11 +112,12 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
   }
 
   dispose(): void {
-    this.#free();
+    if (this.#held !== undefined) this.#addon.freeTensor(this.#held);
+    this.#held = undefined;
   }
 
   [Symbol.dispose](): void {
-    this.#free();
+    this.dispose();
   }
 
   /** Returns a copy of the elements. The tensor stays open. */
@@ -133,7 +134,7 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
     const held = this.#held;
     if (held === undefined || this.#device !== "cpu") {
       const copy = await this.copy();
-      this.#free();
+      this.dispose();
       return copy;
     }
     this.#held = undefined;
@@ -159,11 +160,6 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
     } catch (error) {
       throw coded(error);
     }
-  }
-
-  #free(): void {
-    if (this.#held !== undefined) this.#addon.freeTensor(this.#held);
-    this.#held = undefined;
   }
 }
 
