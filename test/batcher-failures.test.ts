@@ -15,6 +15,18 @@ test("a failed batch is halved to the end, however many items wait behind it", a
   for (const { id } of good) expect(simulation.done).toContain(id);
 });
 
+test("a lasting lack of memory is reported once for each lower limit, not each minute or for each shape", async () => {
+  const simulation = new Simulation({ maxBatchSize: 16, fits: () => 4 });
+  const keys = Array.from({ length: 20 }, (_, size) => `size=${size}`);
+  for (let minute = 0; minute < 10; minute++) {
+    for (const key of keys) simulation.add({}, 16, { key });
+    await simulation.clock.drain();
+    await simulation.clock.advanceTo((minute + 1) * 300_000);
+  }
+  expect(simulation.shrinks).toEqual([8, 4]);
+  expect(simulation.done.length).toBe(10 * 20 * 16);
+});
+
 test("one bad prediction among 16 is found by halving; the batches of the others are not halved further", async () => {
   const simulation = new Simulation({ maxBatchSize: 64 });
   simulation.add({}, 1);

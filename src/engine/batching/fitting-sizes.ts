@@ -16,9 +16,12 @@ const MAX_KEYS = 1000;
 export class FittingSizes {
   readonly #maxBatchSize: number;
   readonly #sizes = new Map<string, Size>();
+  /** The lowest limit so far, of all shape keys. */
+  #lowest: number;
 
   constructor(maxBatchSize: number) {
     this.#maxBatchSize = maxBatchSize;
+    this.#lowest = maxBatchSize;
   }
 
   /** The batch limit of a shape key. A lowered limit doubles after each minute without a lack of memory. */
@@ -34,13 +37,15 @@ export class FittingSizes {
 
   /**
    * Limits the batches of a shape key, because a larger one did not fit.
-   * @returns whether the limit is lower than before
+   * @returns whether the limit is the lowest so far of all shape keys: clients cause few log lines
    */
   limit(key: string, most: number, nowMs: number): boolean {
     const before = this.#sizes.get(key)?.most ?? this.#maxBatchSize;
     this.#sizes.delete(key);
     this.#sizes.set(key, { most: Math.min(before, most), sinceMs: nowMs });
     if (this.#sizes.size > MAX_KEYS) for (const oldest of this.#sizes.keys().take(1)) this.#sizes.delete(oldest);
-    return most < before;
+    const isLowest = most < this.#lowest;
+    this.#lowest = Math.min(this.#lowest, most);
+    return isLowest;
   }
 }
