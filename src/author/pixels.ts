@@ -2,8 +2,7 @@
  * Loads the image addon, which turns pictures into tensors, and raw pixels into bitmap files for `Bun.Image`. The addon
  * runs on other threads and does not need libtorch.
  */
-import { loadAddon } from "../base/native-addon.ts";
-import { openNativeFile } from "../base/native-file.ts";
+import { loadEmbeddedAddon } from "../base/native-addon.ts";
 import { pixelsFile } from "../base/platform-package.ts";
 import type { Canvas, Orientation, Size } from "./placement.ts";
 
@@ -82,9 +81,8 @@ export function pixelsAddon(): Promise<PixelsAddon> {
 let loaded: Promise<PixelsAddon> | undefined;
 
 async function load(): Promise<PixelsAddon> {
-  await using file = await openNativeFile(pixelsFile());
   const fix = "install sconce again, or run `npm run setup`";
-  return loadAddon({ path: file.path, name: "the native addon for pictures", fix, fits: isPixelsAddon });
+  return loadEmbeddedAddon({ path: pixelsFile(), name: "the native addon for pictures", fix, fits: isPixelsAddon });
 }
 
 function isPixelsAddon(value: unknown): value is PixelsAddon {

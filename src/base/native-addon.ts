@@ -1,5 +1,6 @@
 /** Loads native addons of Node-API. */
 import { messageOf, SconceError } from "./errors.ts";
+import { openNativeFile } from "./native-file.ts";
 
 interface AddonFile<T> {
   readonly path: string;
@@ -17,10 +18,22 @@ export function loadAddon<T>({ path, name, fix, fits }: AddonFile<T>): T {
   try {
     process.dlopen(module, path);
   } catch (cause) {
-    const reason = messageOf(cause).split("\n", 1)[0];
-    throw new SconceError("native_unavailable", `${name} cannot be loaded (${reason}): ${fix}`, { cause });
+    throw unloadable({ name, fix }, cause);
   }
   const { exports } = module;
   if (fits(exports)) return exports;
   throw new SconceError("native_unavailable", `${name} is of another version of sconce: ${fix}`);
+}
+
+/** Loads an addon that may be embedded in an executable. @throws as `loadAddon` */
+export async function loadEmbeddedAddon<T>(addon: AddonFile<T>): Promise<T> {
+  await using file = await openNativeFile(addon.path).catch((cause: unknown) => {
+    throw unloadable(addon, cause);
+  });
+  return loadAddon({ ...addon, path: file.path });
+}
+
+function unloadable({ name, fix }: Pick<AddonFile<unknown>, "name" | "fix">, cause: unknown): SconceError {
+  const reason = messageOf(cause).split("\n", 1)[0];
+  return new SconceError("native_unavailable", `${name} cannot be loaded (${reason}): ${fix}`, { cause });
 }
