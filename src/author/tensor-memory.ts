@@ -57,7 +57,3 @@ export function copied({ dtype, shape, data }: Tensor): Tensor {
   setAt(own, data, 0);
   return { dtype, shape, data: own };
 }
-
-export function bytesOf({ buffer, byteOffset, byteLength }: TensorData): Uint8Array {
-  return new Uint8Array(buffer, byteOffset, byteLength);
-}

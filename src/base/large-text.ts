@@ -85,11 +85,6 @@ export function* textsOf(text: Text): Generator<string> {
   }
 }
 
-/** The text as UTF-8. */
-export function bytesOf(text: Text): Uint8Array {
-  return Buffer.concat(piecesOf(text).map((piece) => Buffer.from(piece)));
-}
-
 /** Length of the text in UTF-8 bytes. */
 export function byteLengthOf(text: Text): number {
   if (typeof text === "string") return Buffer.byteLength(text);

@@ -3,8 +3,7 @@
  * again before warm-up, and compares.
  */
 
-import { arrayTypes, type Tensor, type TensorSpecs } from "../author/tensor.ts";
-import { bytesOf } from "../author/tensor-memory.ts";
+import { arrayTypes, bytesOfData, type Tensor, type TensorSpecs } from "../author/tensor.ts";
 import * as z from "../author/z.ts";
 import { SconceError } from "../base/errors.ts";
 import type { Runner } from "../engine/runner.ts";
@@ -44,7 +43,7 @@ const LINE_END = 0x0a;
 export function encodeGolden({ inputs, outputs, differing }: Golden): Uint8Array {
   const shapes = (tensors: readonly Tensor[]) => tensors.map(({ dtype, shape }) => ({ dtype, shape }));
   const header = `${JSON.stringify({ inputs: shapes(inputs), outputs: shapes(outputs), differing })}\n`;
-  return Buffer.concat([Buffer.from(header), ...[...inputs, ...outputs].map(({ data }) => bytesOf(data))]);
+  return Buffer.concat([Buffer.from(header), ...[...inputs, ...outputs].map(({ data }) => bytesOfData(data))]);
 }
 
 /** Reads the format that `encodeGolden` writes. @throws SconceError `store_corrupt` */

@@ -2,8 +2,7 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
-import type { Tensor } from "../../author/tensor.ts";
-import { bytesOf } from "../../author/tensor-memory.ts";
+import { bytesOfData, type Tensor } from "../../author/tensor.ts";
 import { messageOf } from "../../base/errors.ts";
 import { torchVersion } from "../../engine/native/binding.ts";
 import { temporaryFolder } from "../../machine/files/temporary-folder.ts";
@@ -79,7 +78,7 @@ async function writeCalls(folder: string, calls: readonly ReferenceCall[]): Prom
     Promise.all(
       Object.entries(tensors).map(async ([name, { dtype, shape, data }]) => {
         const file = String(files++);
-        await Bun.write(join(folder, file), bytesOf(data));
+        await Bun.write(join(folder, file), bytesOfData(data));
         return { name, dtype, shape, file };
       }),
     );
