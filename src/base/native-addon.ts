@@ -18,7 +18,7 @@ export function loadAddon<T>({ path, name, fix, fits }: AddonFile<T>): T {
   try {
     process.dlopen(module, path);
   } catch (cause) {
-    throw unloadable({ name, fix }, cause);
+    return refuse({ name, fix }, cause);
   }
   const { exports } = module;
   if (fits(exports)) return exports;
@@ -27,13 +27,11 @@ export function loadAddon<T>({ path, name, fix, fits }: AddonFile<T>): T {
 
 /** Loads an addon that may be embedded in an executable. @throws as `loadAddon` */
 export async function loadEmbeddedAddon<T>(addon: AddonFile<T>): Promise<T> {
-  await using file = await openNativeFile(addon.path).catch((cause: unknown) => {
-    throw unloadable(addon, cause);
-  });
+  await using file = await openNativeFile(addon.path).catch((cause: unknown) => refuse(addon, cause));
   return loadAddon({ ...addon, path: file.path });
 }
 
-function unloadable({ name, fix }: Pick<AddonFile<unknown>, "name" | "fix">, cause: unknown): SconceError {
+function refuse({ name, fix }: Pick<AddonFile<unknown>, "name" | "fix">, cause: unknown): never {
   const reason = messageOf(cause).split("\n", 1)[0];
-  return new SconceError("native_unavailable", `${name} cannot be loaded (${reason}): ${fix}`, { cause });
+  throw new SconceError("native_unavailable", `${name} cannot be loaded (${reason}): ${fix}`, { cause });
 }

@@ -37,7 +37,7 @@ export class FittingSizes {
 
   /**
    * Limits the batches of a shape key, because a larger one did not fit.
-   * @returns whether the limit is the lowest so far of all shape keys: clients cause few log lines
+   * @returns whether the limit is the lowest so far of all shape keys
    */
   limit(key: string, most: number, nowMs: number): boolean {
     const before = this.#sizes.get(key)?.most ?? this.#maxBatchSize;
