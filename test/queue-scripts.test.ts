@@ -124,6 +124,23 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     }
   });
 
+  test("stores outcomes and leases whole after Redis has withdrawn the right to notify nodes", async () => {
+    await using own = await startRedis();
+    using one = await worker("muted", "a", own.url);
+    for (const id of ["p", "q"]) await one.queue.create({ ...requestOf(id), isWaitedFor: true, isWatched: true });
+    await one.take();
+    await own.client.call("acl", "setuser", "default", "resetchannels");
+    const page = { name: "log", from: 0, events: [null] };
+    const progress = { startedAtMs: 1, logs: "said", page };
+    expect(await one.queue.renew({ id: "p", bytes: 0, progress })).toBe("watched");
+    await one.queue.finish(endOf('"outputs":[1]', "q"));
+    await expect(one.figures()).rejects.toMatchObject({ code: "queue_unavailable" });
+    await own.client.call("acl", "setuser", "default", "allchannels");
+    expect(await one.figures()).toMatchObject({ items: 1, ended: 1, waiting: 0, taken: 1 });
+    expect((await one.queue.read("p"))?.logs).toBe("said");
+    expect(await own.client.keys("*:e:p")).toHaveLength(1);
+  });
+
   test("ignores the outcome of a deleted prediction", async () => {
     using one = await worker("gone", "a");
     await one.queue.create(requestOf());

@@ -25,10 +25,13 @@ local function holderOf(entry)
 end
 `;
 
-/** Sends a message to nodes: names with spaces between them. */
+/**
+ * Sends a message to nodes: names with spaces between them. Without the right to do so, the script goes on, because all or none of the writes must happen.
+ * Nodes then find changes by polls, and `pollScript` reports the missing right.
+ */
 const send = `
 local function send(nodes, message)
-  for node in string.gmatch(nodes, '%S+') do redis.call('PUBLISH', node, message) end
+  for node in string.gmatch(nodes, '%S+') do redis.pcall('PUBLISH', node, message) end
 end
 `;
 
