@@ -89,6 +89,8 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
 
   test("are no logs: these are complete in the queue although an answer was lost", async () => {
     using replica = await claimed("logs");
+    // A replica that ended had run the prediction.
+    await redis.client.hset("sconce:11:{logs}:p:prediction", "logs", "öld\n");
     for (const [line, isAnswered] of [
       ["öne\n", true],
       ["two\n", false],
@@ -98,6 +100,29 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
       await replica.report(isAnswered);
     }
     expect((await replica.queue.read(id))?.logs).toBe("öne\ntwo\nthree\n");
+  });
+
+  test("are reported without the logs, which are sent when they have changed, and not with each page of events", async () => {
+    using replica = await claimed("separate");
+    using reader = replica.reader();
+    await reader.readOutputs();
+    const received = async () => Number(/total_net_input_bytes:(\d+)/.exec(await redis.client.info("stats"))?.[1]);
+    const logs = "x".repeat(2 ** 20);
+    replica.live.addLog(logs);
+    await replica.report();
+    const before = await received();
+    for (const text of ["1", "2", "3"]) {
+      replica.add(text);
+      await replica.report();
+    }
+    expect((await received()) - before).toBeLessThan(2 ** 16);
+    replica.live.addLog("y");
+    replica.add("4");
+    expect(replica.lease.report(0)).toMatchObject({ bytes: 1, progress: { logs: undefined, page: { from: 3 } } });
+    await replica.report();
+    await reader.readEvents();
+    expect(textsOf(reader)).toEqual(["1", "2", "3", "4"]);
+    expect((await replica.queue.read(id))?.logs).toBe(`${logs}y`);
   });
 
   test("are reported from the first one on, once a replica watches the prediction", async () => {

@@ -23,7 +23,8 @@ export interface LeaseReport {
   /** Undefined to renew the lease only. */
   readonly progress?: {
     readonly startedAtMs: number | undefined;
-    readonly logs: string;
+    /** Undefined if Redis has them, or gets them with a later report. */
+    readonly logs: string | undefined;
     readonly page: EventPage | undefined;
   };
 }
@@ -31,7 +32,7 @@ export interface LeaseReport {
 /** State of a lease in Redis. `lost`: the prediction has ended, or another node has claimed it. */
 export type LeaseState = "lost" | "unwatched" | "watched";
 
-/** Minimum milliseconds between two reports of a prediction that no event stream watches. */
+/** Minimum milliseconds between two reports of a prediction's logs, and between two reports without a page of events. */
 const INTERVAL_MS = 200;
 /** Approximate characters of a page of events, and of the JSON of an event beside its text. */
 const MAX_LENGTH = 2 ** 18;
@@ -47,8 +48,8 @@ export class Lease implements Disposable {
   /** Whether an event stream of any replica watched the prediction at the last report; true before the first report. */
   #isWatched = true;
   #reportedMs = performance.now();
-  /** The last progress that Redis has acknowledged. */
-  #reported: Pick<PredictionRecord, "startedAtMs" | "logs"> = { startedAtMs: undefined, logs: "" };
+  /** The last progress that Redis has acknowledged. Undefined at first: then Redis may have the logs of another node. */
+  #reported: Pick<PredictionRecord, "startedAtMs" | "logs"> | undefined;
   /** Position in the log of the next event that Redis has not acknowledged. */
   #position = 0;
 
@@ -67,11 +68,15 @@ export class Lease implements Disposable {
     const { startedAtMs, logs } = this.#live.record;
     const before = this.#reported;
     const page = this.#isWatched ? this.#nextPage() : undefined;
-    const isSame = startedAtMs === before.startedAtMs && logs.length === before.logs.length;
+    const hasLogs = logs.length === (before?.logs.length ?? 0);
+    const isSame = startedAtMs === before?.startedAtMs && hasLogs;
+    // The outcome has the logs.
     const isEarly = this.ended !== undefined || nowMs - this.#reportedMs < INTERVAL_MS;
     if (page === undefined && (isSame || isEarly)) return undefined;
+    const newLogs = before !== undefined && (hasLogs || isEarly) ? undefined : logs;
     const pageLength = page?.events.reduce((sum, event) => sum + (event?.text.length ?? 0), 0) ?? 0;
-    return { id: this.request.id, bytes: logs.length + pageLength, progress: { startedAtMs, logs, page } };
+    const bytes = (newLogs?.length ?? 0) + pageLength;
+    return { id: this.request.id, bytes, progress: { startedAtMs, logs: newLogs, page } };
   }
 
   /** Called when Redis has a report. */
@@ -79,9 +84,9 @@ export class Lease implements Disposable {
     // Redis knows this process as the worker of the prediction only from the first report with progress on.
     this.#isWatched = state === "watched" || (progress === undefined && this.#isWatched);
     if (progress === undefined) return;
-    this.#reportedMs = performance.now();
-    this.#reported = progress;
-    const { page } = progress;
+    const { startedAtMs, logs, page } = progress;
+    if (page === undefined || logs !== undefined) this.#reportedMs = performance.now();
+    this.#reported = { startedAtMs, logs: logs ?? this.#reported?.logs ?? "" };
     // Redis has stored the page only for a watched prediction.
     if (page !== undefined && this.#isWatched)
       this.#position = Math.max(this.#position, page.from + page.events.length);

@@ -265,8 +265,9 @@ export class Queue implements Disposable {
     const args = reports.flatMap(({ progress }) => {
       if (progress === undefined) return [0];
       const { startedAtMs, logs, page } = progress;
-      const events = page === undefined ? [] : [JSON.stringify(page)];
-      return [2 + events.length, this.#onClock(startedAtMs) ?? "", logs, ...events];
+      const events = page === undefined ? "" : JSON.stringify(page);
+      const more = [this.#onClock(startedAtMs) ?? "", events, ...(logs === undefined ? [] : [logs])];
+      return [more.length, ...more];
     });
     const names = reports.flatMap(({ id }) => [this.keys.prediction(id), this.keys.events(id)]);
     const states = listOf(await this.link.run(scripts.renewScript, [this.keys.work(), ...names], [this.node, ...args]));

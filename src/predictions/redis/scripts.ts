@@ -134,7 +134,7 @@ return 0
  * Renews leases, and stores the progress of predictions. Notifies waiting nodes of new events.
  * - `KEYS`: work; for each prediction `p:ID` and `e:ID`
  * - Arguments: this node; for each prediction the number of further arguments, then its progress, if any
- * - Progress: time of the start or "", logs; then, if any, new events
+ * - Progress: time of the start or "", new events or ""; then the logs, unless Redis has them
  * @returns for each prediction 0 if this node has lost it, 1 if no event stream watches it, else 2
  */
 export const renewScript = `${clock}${holder}${send}
@@ -148,10 +148,11 @@ for k = 2, #KEYS, 2 do
     entries[#entries + 1] = entry
     answer[k / 2] = watched and 2 or 1
     if n > 0 then
-      redis.call('HSET', key, 'worker', ARGV[1], 'started', ARGV[at + 1], 'logs', ARGV[at + 2])
+      redis.call('HSET', key, 'worker', ARGV[1], 'started', ARGV[at + 1])
+      if n > 2 then redis.call('HSET', key, 'logs', ARGV[at + 3]) end
     end
-    if n > 2 and watched then
-      local page = ARGV[at + 3]
+    local page = n > 0 and ARGV[at + 2] or ''
+    if page ~= '' and watched then
       redis.call('XADD', events, '*', 'page', page)
       size = (size or 0) + #page
       while size > ${MAX_EVENT_BYTES} and redis.call('XLEN', events) > 1 do
