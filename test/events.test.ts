@@ -1,5 +1,5 @@
 /** Server-sent events with the progress of a prediction. */
-import { describe, expect, test } from "bun:test";
+import { describe, expect, spyOn, test } from "bun:test";
 import { EventStream } from "../src/http/event-stream.ts";
 import { families } from "../src/http/record-json.ts";
 import { RequestContext } from "../src/http/request.ts";
@@ -8,6 +8,7 @@ import { eventsOf } from "./helpers/events.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { livePrediction } from "./helpers/live.ts";
+import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
 
 const store = fixture(() => storeWith("lab", "stage", "parts"));
@@ -84,8 +85,7 @@ test.each(["words", "40,000 words"])(
 /**
  * The event stream of a prediction, without an engine. Each `read` is another client. When a stream sends the prediction's end, `overs` gets whether the prediction is over.
  */
-function followed(keepAliveMs = 60_000) {
-  const memory = new MemoryAccount();
+function followed(keepAliveMs = 60_000, memory = new MemoryAccount()) {
   const live = livePrediction({ count: 2 });
   const overs: boolean[] = [];
   const [family] = families;
@@ -138,6 +138,27 @@ test("a large output counts as memory for each slow client, and a large last eve
     expect(rest.match(/^event: .*$/gm)).toEqual(["event: completed"]);
   }
   expect(memory.parts.answers).toBe(0);
+});
+
+test("large logs that wait for memory are made into an event only when there is memory", async () => {
+  const memory = new MemoryAccount({ maxBytes: 1_000_000 });
+  using waits = spyOn(memory, "onceRoom");
+  using made = spyOn(JSON, "stringify");
+  const { live, read } = followed(undefined, memory);
+  const { next, leave } = read();
+  for (let i = 0; i < 2; i++) await next();
+  const full = memory.add("bodies", 1_000_000);
+  const sent = next();
+  for (let i = 1; i <= 5; i++) {
+    live.addLog("x".repeat(100_000));
+    await until(() => waits.mock.calls.length === i);
+  }
+  const lengths = () => made.mock.calls.map(([value]) => `${value}`.length).filter((length) => length >= 100_000);
+  expect(lengths()).toEqual([]);
+  full[Symbol.dispose]();
+  expect(await sent).toBe("event: log\ndata: ");
+  expect(lengths()).toEqual([500_000]);
+  await leave();
 });
 
 test("an unread last event counts as memory, and its connection can become idle", async () => {

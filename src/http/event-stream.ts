@@ -33,7 +33,10 @@ interface NextEvent {
   readonly name: "log" | "part" | "output" | "completed";
   /** Marks the event as sent. */
   readonly sent?: () => void;
-  readonly json: LargeText;
+  /** Approximate characters of the JSON. */
+  readonly length: number;
+  /** Makes the JSON. Called when there is memory for it. */
+  readonly json: () => LargeText;
 }
 
 export class EventStream {
@@ -111,7 +114,7 @@ export class EventStream {
         const next = this.#next(record, watched.events);
         if (next === undefined) {
           yield* this.#pause();
-        } else if (isLarge(next) && this.#charge === undefined && !memory.hasRoom("answers", next.json.length)) {
+        } else if (isLarge(next) && this.#charge === undefined && !memory.hasRoom("answers", next.length)) {
           memory.onceRoom(this.changed);
           yield* this.#pause();
         } else {
@@ -144,12 +147,13 @@ export class EventStream {
   /** The next event that the client lacks; undefined if there is none yet. */
   #next(record: PredictionRecord, log: EventLog | undefined): NextEvent | undefined {
     const { logs } = record;
-    if (logs.length > this.#sentLogs) {
-      const json = new LargeText([JSON.stringify(logs.slice(this.#sentLogs))]);
+    const from = this.#sentLogs;
+    if (logs.length > from) {
+      const json = () => new LargeText([JSON.stringify(logs.slice(from))]);
       const sent = () => {
         this.#sentLogs = logs.length;
       };
-      return { name: "log", json, sent };
+      return { name: "log", length: logs.length - from, json, sent };
     }
     return this.#nextLogged(record, log) ?? (hasEnded(record) ? this.#nextLast(record) : undefined);
   }
@@ -172,7 +176,8 @@ export class EventStream {
     this.#last ??= outputsOf(record).entries();
     for (const [index, text] of this.#last)
       if (text !== undefined && !this.#sent.has(index)) return this.#eventOf({ index, text }, this.#position);
-    return { name: "completed", json: largeRecord(record, this.#options.family) };
+    const length = record.outcome.members.length + record.logs.length;
+    return { name: "completed", length, json: () => largeRecord(record, this.#options.family) };
   }
 
   /** @param position in the log after the event */
@@ -186,7 +191,8 @@ export class EventStream {
         this.#position = position;
         this.#note(event);
       },
-      json: new LargeText([`{"index":${index},${order}"${name}":`, text, "}"]),
+      length: text.length,
+      json: () => new LargeText([`{"index":${index},${order}"${name}":`, text, "}"]),
     };
   }
 
@@ -195,7 +201,8 @@ export class EventStream {
   }
 
   async *#send(event: NextEvent): AsyncGenerator<string> {
-    const { name, json } = event;
+    const { name } = event;
+    const json = event.json();
     const id = name === "completed" ? END_ID : this.#id();
     if (!isLarge(event)) {
       yield this.#event(name, String(json), id);
@@ -243,8 +250,8 @@ function outputsOf({ outcome: { members } }: EndedRecord): (string | undefined)[
   );
 }
 
-function isLarge({ json }: NextEvent): boolean {
-  return json.length >= LARGE_ANSWER_LENGTH;
+function isLarge({ length }: NextEvent): boolean {
+  return length >= LARGE_ANSWER_LENGTH;
 }
 
 /**
