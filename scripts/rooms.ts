@@ -26,7 +26,7 @@ const rooms: Readonly<Record<string, Room>> = {
   base: {
     imports: "",
     doors: "*",
-    maxLines: 3040,
+    maxLines: 3050,
   },
   author: {
     imports: "base",

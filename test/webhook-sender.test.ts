@@ -55,6 +55,26 @@ test("a receiver that answers gets its message at once, however many others are 
   await Promise.all(stuck);
 });
 
+test("a receiver gets at most four messages at once, also after messages to 10,000 other hosts", async () => {
+  const answer = Promise.withResolvers<Response>();
+  await using slow = receiver(() => answer.promise);
+  using to = sendingTo();
+  const first = Array.from({ length: 4 }, () => to.send(slow.url()));
+  await slow.until(4);
+  let created = 0;
+  const unkept = async () => {
+    created += 1;
+    return undefined;
+  };
+  const others = Array.from({ length: 10_001 }, (_, i) => to.sender.send(new URL(`http://host-${i}/`), unkept));
+  const fifth = to.sender.send(new URL(slow.url()), unkept);
+  await Promise.all(others);
+  expect(created).toBe(others.length);
+  answer.resolve(new Response());
+  await Promise.all([...first, fifth]);
+  expect(created).toBe(others.length + 1);
+});
+
 test("a host name that resolves to a private address at the second attempt gets no connection", async () => {
   await using inside = receiver();
   const found = ["127.0.0.9", "127.0.0.1"];

@@ -16,6 +16,11 @@ export class Gate {
     return this.#running >= this.#maxRunning;
   }
 
+  /** Whether a task runs. */
+  get isInUse(): boolean {
+    return this.#running > 0;
+  }
+
   /**
    * Runs a task. While the maximum number of tasks runs, the task waits first.
    * @param owner waiting owners take turns, however many tasks each has

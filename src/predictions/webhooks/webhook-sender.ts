@@ -44,7 +44,7 @@ const MAX_OF_HOST = 4;
  * hosts cannot take the slots of hosts that answer.
  */
 const MAX_AT_ONCE = 64;
-/** Maximum hosts in memory. The least recently used host is dropped first. */
+/** Maximum hosts in memory, unless more are in use. The least recently used host is dropped first. */
 const MAX_HOSTS = 10_000;
 /** Maximum bytes of an answer to read, so that its connection can be used again. */
 const MAX_ANSWER_BYTES = 16 * 1024;
@@ -86,7 +86,10 @@ export class WebhookSender {
     this.#hosts.delete(name);
     this.#hosts.set(name, host);
     const [oldest] = this.#hosts;
-    if (this.#hosts.size > MAX_HOSTS && oldest !== undefined) this.#hosts.delete(oldest[0]);
+    if (this.#hosts.size <= MAX_HOSTS || oldest === undefined) return host;
+    this.#hosts.delete(oldest[0]);
+    // With a second gate, the host would get more messages at the same time.
+    if (oldest[1].gate.isInUse) this.#hosts.set(...oldest);
     return host;
   }
 
