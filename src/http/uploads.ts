@@ -1,4 +1,4 @@
-/** Bodies that are being received, small ones only while much memory is held. When memory is full, slow uploads are dropped in favour of others. */
+/** Uploads: bodies on their way. A small body counts only while much memory is held. When memory is full, the server drops slow uploads. */
 import type { Charge } from "../pipeline/memory/charge.ts";
 import { ProblemError } from "./problem.ts";
 

@@ -1,6 +1,6 @@
 /**
- * The way of an input through the hooks of the model and the engine: the flow takes the next input from `Turns`, prepares
- * it, submits it to the engine, and makes the output.
+ * The flow takes inputs through the hooks of the model and the engine. `Turns` chooses the next input. The flow prepares the
+ * input, submits it to the engine, and makes the output.
  */
 
 import type { ModelFile } from "../author/file.ts";

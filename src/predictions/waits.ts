@@ -1,4 +1,4 @@
-/** Lets requests wait for the end of a prediction. Notices clients that have disconnected. */
+/** Lets requests wait for the end of a prediction, and ends the wait of a client that has disconnected. */
 import { type InRing, Ring } from "../base/collections/ring.ts";
 import type { Observed, Observer } from "./observed.ts";
 import type { Client } from "./request.ts";

@@ -1,4 +1,4 @@
-/** Divides any JSON Schema into schemas with names. Knows no document that has them. */
+/** Divides a JSON Schema into schemas with names, for any kind of document. */
 import { isObject } from "../json.ts";
 import type { JsonSchema } from "./json-schema.ts";
 

@@ -1,4 +1,4 @@
-/** Finds and loads libtorch, except that of an executable: a folder that $LIBTORCH names, else Python's torch, else the npm package. */
+/** Finds and loads libtorch: the folder in $LIBTORCH, else Python's torch, else the npm package. An executable contains its own libtorch. */
 import { dlopen, FFIType } from "bun:ffi";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";

@@ -23,7 +23,7 @@ const fullAt = {
 } as const;
 type Asking = keyof typeof fullAt;
 
-/** Less than the fraction of bodies minus that of results, `maxResultBytes`. */
+/** Bodies may fill 0.4 of the limit, and retained results take at most 0.25 of it. */
 const MOSTLY_FREE = 0.1;
 
 /**
