@@ -87,8 +87,8 @@ export const bunImage: Start = async () => {
 async function pictures(): Promise<Image[]> {
   const made: Image[] = [];
   for (const name of readdirSync(samples).sort()) {
-    const bytes = await Bun.file(join(samples, name)).bytes();
-    const pixels = await new Image({ bytes, mediaType: "image/*" }).pixels(SIZE);
+    const file = Bun.file(join(samples, name));
+    const pixels = await new Image({ bytes: await file.bytes(), mediaType: file.type }).pixels(SIZE);
     for (const quality of QUALITIES) made.push(await Image.fromPixels(pixels, { format: "jpeg", quality }));
   }
   return made;
