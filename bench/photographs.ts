@@ -1,5 +1,5 @@
 /**
- * Photographs for the benchmark, and the models that read them. They are JPEGs of 320 × 240 pixels, made from sample
+ * Photographs for the benchmark, and the models that read them. The inputs are JPEGs of 320 × 240 pixels, made from sample
  * pictures of a model in examples/.
  */
 import { readdirSync } from "node:fs";

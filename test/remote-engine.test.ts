@@ -96,7 +96,7 @@ describe("an item", () => {
       await front.engine.close();
     });
 
-    /** A front whose item 2 lies in shared memory and was dispatched by an engine process that has ended. */
+    /** A front after the end of its engine process. The process had dispatched item 2, which lies in shared memory. */
     async function orphaned(dir: TempDir) {
       const front = new Front({ ...one, inputs: specs });
       const submit = (index: number) => front.submitOne({}, index, large(index));

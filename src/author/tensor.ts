@@ -234,7 +234,7 @@ export function bytesOfData({ buffer, byteOffset, byteLength }: TensorData): Uin
 }
 
 /**
- * Whether a value has the fields of a tensor. Their contents may contradict each other. Reads `data`: a session's tensor
+ * Whether a value has the fields of a tensor. The shape and the data may contradict each other. Reads `data`: a session's tensor
  * leaves the device.
  */
 export function isTensor(value: unknown): value is Tensor {

@@ -72,7 +72,7 @@ export class Uploads {
     return result;
   }
 
-  /** Drops the oldest upload that is too slow. @returns whether there was one */
+  /** Drops the oldest slow upload. @returns whether an upload was slow */
   #dropSlow(): boolean {
     for (const upload of this.#uploads) {
       if (!this.#isTooSlow(upload)) continue;

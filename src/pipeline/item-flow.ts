@@ -51,8 +51,8 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #pipeline: ItemPipeline;
   readonly credits: FlowCredits;
   /**
-   * Limit for the items of one prediction in the engine plus its unfinished output rows. It applies while there are
-   * such rows.
+   * Limit for the items of one prediction in the engine plus its unfinished output rows. The limit applies while
+   * there are such rows.
    */
   #maxFinishingOfOne = 0;
   /** Largest batch size, times the number of runners. */

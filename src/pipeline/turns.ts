@@ -160,7 +160,7 @@ export class Turns {
     move(this.#addresses, address, this.#isNewestFirst);
   }
 
-  /** Charges a client for an item that has ended. @param costMs its part of the time of its batches */
+  /** Charges a client for an ended item. @param costMs the item's part of the time of its batches */
   charge({ client }: ItemList, costMs: number, hasFailed: boolean): void {
     if (hasFailed) {
       this.#failedAtMs = performance.now();

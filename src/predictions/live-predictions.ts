@@ -82,7 +82,7 @@ export class LivePredictions {
   readonly unread = new OpenMap<string, true>(hashOf);
   readonly #options: LivePredictionsOptions;
   readonly #live = new Ring<LivePrediction>();
-  /** Those whose id a client may know. The hash of each other id would cost a small prediction a hundredth of its time. */
+  /** The predictions whose id a client may know. A hash of every id would cost a small prediction a hundredth of its time. */
   readonly #known = new OpenMap<string, LivePrediction>(hashOf);
   /** Timer for the earliest time limit of all predictions. */
   #timer: ReturnType<typeof setTimeout> | undefined;

@@ -91,7 +91,8 @@ export class Predictions {
     // The receiver of the webhook must get the outcome even if this process is killed.
     if (accepted instanceof Promise || webhook !== undefined) return this.#createStored(accepted, request);
     // A client that waits for a small prediction costs no other promise.
-    return this.#afterWait(accepted, request);
+    // Without a wait, nothing reads the client's signal, which Bun creates at its first use.
+    return request.waitMs > 0 ? this.#afterWait(accepted, request) : this.#kept(accepted);
   }
 
   #afterWait(live: LivePrediction, { waitMs, client }: NewPrediction): PredictionRecord | Promise<PredictionRecord> {
