@@ -72,6 +72,19 @@ test("slow uploads continue while no other needs their memory, and while they ar
   expect(memory.used).toBe(3 * length);
 });
 
+test("slow small uploads are refused, too, except one that began while most memory was free", async () => {
+  const { clock, read } = receiving();
+  const small = 100_000;
+  const refused: number[] = [];
+  for (let i = 0; i < 4; i++) read(begun(1000).body, small).catch(() => refused.push(i));
+  await Bun.sleep(0);
+  expect(await failureOf(read(" ".repeat(small), small))).toMatchObject({ code: "queue_full" });
+  clock.ms = 60_000;
+  for (let i = 0; i < 3; i++) await read(" ".repeat(small), small);
+  expect(refused).toEqual([1, 2, 3]);
+  expect(await failureOf(read(" ".repeat(small), small))).toMatchObject({ code: "queue_full" });
+});
+
 test("slow uploads without a Content-Length are refused when others need their memory", async () => {
   const { clock, read } = receiving();
   const slow = read(begun(1000).body, length).catch((error: unknown) => error);
