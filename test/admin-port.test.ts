@@ -7,7 +7,7 @@ import { appendFileSync } from "node:fs";
 import { makeKey } from "../src/cli/commands/key.ts";
 import type { Permission } from "../src/http/access/key-file.ts";
 import { serveOptions } from "../src/server/config.ts";
-import { adminOf, clientOf, startCli } from "./helpers/cli.ts";
+import { adminOf, clientOf } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { storeWith } from "./helpers/server.ts";
@@ -160,7 +160,7 @@ describe("--api without page and docs", () => {
 describe("at its start, a server", () => {
   const said = "Everyone who reaches the port may use the server";
   const linesOf = async (...args: string[]) => {
-    await using running = startCli(["serve", "lab", "-p", "0", ...args], { env: { SCONCE_HOME: store.home } });
+    await using running = store.startCli(["serve", "lab", "-p", "0", ...args]);
     await running.line("Listening on");
     running.kill("SIGTERM");
     await running.exited;

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
-import { cli, clientOf } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -25,7 +25,7 @@ test("a build refuses a model whose example calls process.exit, and says why", a
     modelText({ name: '"leaving"', preprocess: strayPreprocess, example: "{ x: 101 }" }),
     "leaving",
   );
-  const { code, stderr } = await cli(["build", folder], { env: { SCONCE_HOME: store.home } });
+  const { code, stderr } = await store.cliHere(["build", folder]);
   expect(code).toBe(1);
   expect(stderr).toContain("process.exit(0) was called");
 });

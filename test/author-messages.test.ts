@@ -2,17 +2,16 @@
 import { describe, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
-import { cli } from "./helpers/cli.ts";
-import { cliHere } from "./helpers/command-here.ts";
 import { refusal } from "./helpers/failure.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
+import { storeWith } from "./helpers/server.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 const weights = fixture(fixtures, 600_000);
 const dir = fixture(tempDir);
 
-const env = () => ({ SCONCE_HOME: dir.join("home") });
+const store = fixture(() => storeWith());
 
 describe("a failing hook", () => {
   const four = {
@@ -43,8 +42,8 @@ describe("a failing hook", () => {
     const folder = await writeModel(dir, modelText({ ...four, ...change }), name);
     for (const file of ["deep.pt", "tokens.pt"]) await copyFile(weights.path(file), join(folder, file));
     // A call that `predict` does not await rejects after the build, which would fail the tests of this process.
-    const run = "predict" in change ? cli : cliHere;
-    expect(await run(["build", folder], { env: env() })).toMatchObject(refusal(1, message));
+    const run = "predict" in change ? store.cli : store.cliHere;
+    expect(await run(["build", folder])).toMatchObject(refusal(1, message));
   });
 });
 
@@ -53,7 +52,7 @@ test.each([
   ["build", ["build", "nothere.pt2"]],
   ["check", ["check", "nothere.pt2"]],
 ])("a missing file is reported: %s", async (_, args) => {
-  expect(await cliHere(args, { cwd: dir.path, env: env() })).toMatchObject(refusal(2, "there is no nothere.pt2"));
+  expect(await store.cliHere(args, { cwd: dir.path })).toMatchObject(refusal(2, "there is no nothere.pt2"));
 });
 
 test("JSON and text imports of model.ts are bundled", async () => {
@@ -62,13 +61,13 @@ test("JSON and text imports of model.ts are bundled", async () => {
   const folder = await writeModel(dir, `${imports}\n${use}\n${modelText()}`, "imports");
   await Bun.write(join(folder, "labels.json"), '["cat"]');
   await Bun.write(join(folder, "words.txt"), "hello\n");
-  expect(await cliHere(["build", folder], { env: env() })).toMatchObject({ code: 0, stderr: "" });
+  expect(await store.cliHere(["build", folder])).toMatchObject({ code: 0, stderr: "" });
 });
 
 describe("an npm package", () => {
   test("that is missing is named", async () => {
     const folder = await writeModel(dir, `import "@left/pad/lib";\n${modelText()}`, "missing");
-    expect(await cliHere(["build", folder], { env: env() })).toMatchObject(
+    expect(await store.cliHere(["build", folder])).toMatchObject(
       refusal(
         1,
         "model.ts:1: the package @left/pad is not installed: install it in the model's folder, or leave it out with --external @left/pad",
@@ -82,9 +81,9 @@ describe("an npm package", () => {
     const folder = await writeModel(dir, `${optional}\n${modelText()}`, "optional");
     await Bun.write(join(folder, "node_modules/fast/part.js"), 'module.exports = require("./fast.node");');
     await copyFile(join(import.meta.dir, "../build/Release/sconce.node"), join(folder, "node_modules/fast/fast.node"));
-    const refused = await cliHere(["build", folder], { env: env() });
+    const refused = await store.cliHere(["build", folder]);
     expect(refused).toMatchObject(refusal(1, "--external fast"));
-    expect((await cliHere(["build", folder, "--external", "fast"], { env: env() })).code).toBe(0);
-    expect((await cliHere(["check", folder, "--external", "fast"], { env: env() })).stdout).not.toContain("fast.node");
+    expect((await store.cliHere(["build", folder, "--external", "fast"])).code).toBe(0);
+    expect((await store.cliHere(["check", folder, "--external", "fast"])).stdout).not.toContain("fast.node");
   });
 });

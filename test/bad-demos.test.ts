@@ -4,10 +4,11 @@
  */
 import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
-import { cli, clientOf, startCli } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole } from "./helpers/running.ts";
+import { storeWith } from "./helpers/server.ts";
 
 /** A model that computes 2 x + 1. The input's `act` chooses how its demo fails. */
 const model = modelText({
@@ -54,14 +55,9 @@ const model = modelText({
   }`,
 });
 
-const home = fixture(tempDir);
 const dir = fixture(tempDir);
-const server = fixture(async () => {
-  const env = { SCONCE_HOME: home.path };
-  const { code, stderr } = await cli(["build", await writeModel(dir, model)], { env });
-  if (code !== 0) throw new Error(stderr);
-  return startCli(["serve", "acts", "-p", "0", "--host", "127.0.0.1"], { env });
-});
+const store = fixture(async () => storeWith(await writeModel(dir, model)));
+const server = fixture(() => store.start(["acts"]));
 const client = fixture(() => clientOf(server));
 const demos = fixture(() => client.demos);
 

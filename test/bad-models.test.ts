@@ -1,17 +1,16 @@
 /** Models that fail to build or to serve: one clear line on standard error, exit code 1, and an unchanged store. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { existsSync } from "node:fs";
 import { configureLog } from "../src/base/log.ts";
 import { build } from "../src/cli/commands/build.ts";
-import { cli } from "./helpers/cli.ts";
 import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
+import { storeWith } from "./helpers/server.ts";
 
-const home = fixture(tempDir);
+const store = fixture(() => storeWith());
 /** Runs a build that must fail. @returns its error */
-const failedBuild = (...args: string[]) => failureOf(commandHere(build, args, { home: home.path }));
+const failedBuild = (...args: string[]) => failureOf(commandHere(build, args, store));
 
 beforeAll(() => configureLog({ level: "error", format: "text" }));
 
@@ -24,7 +23,7 @@ async function refusalOf(text: string, mend: Mend = async () => {}): Promise<str
   await mend(dir.path);
   const { code, message } = await failedBuild(dir.path);
   expect(["model_invalid", "weights_invalid", "tensor_invalid", "item_failed", "output_invalid"]).toContain(code);
-  expect(existsSync(home.join("index.json"))).toBe(false);
+  expect(await Bun.file(`${store.home}/index.json`).exists()).toBe(false);
   return message;
 }
 
@@ -49,23 +48,14 @@ test("code that reads a file beside itself fails with an error that recommends a
   );
 });
 
-describe("a refusal", () => {
+test("a refusal is one line on standard error and exit code 1", async () => {
   const never = '() => { throw new Error("never works,\n not even here"); }';
-
-  test.each([
-    ["of a declaration", modelText({ batchSize: "0" })],
-    ["of a file that throws", 'throw new Error("not today");'],
-    ["of a model that fails its own example", modelText({ preprocess: never })],
-    ["of weights", modelText(tensorsWith("pixels: float32(), steps: int64()"))],
-  ])("%s is one line on standard error and exit code 1", async (_, text) => {
-    await using dir = await tempDir();
-    const { code, stdout, stderr } = await cli(["build", await writeModel(dir, text)], {
-      env: { SCONCE_HOME: dir.join("home") },
-    });
-    expect(stderr).toMatch(/^sconce: .+\n$/);
-    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-    expect(existsSync(dir.join("home", "index.json"))).toBe(false);
-  });
+  await using dir = await tempDir();
+  const folder = await writeModel(dir, modelText({ preprocess: never }));
+  const { code, stdout, stderr } = await store.cli(["build", folder]);
+  expect(stderr).toMatch(/^sconce: .+\n$/);
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  expect(await Bun.file(`${store.home}/index.json`).exists()).toBe(false);
 });
 
 describe("a wrong field is named with its fix:", () => {

@@ -2,7 +2,6 @@
 import { expect, test } from "bun:test";
 import { copyFile, readFile } from "node:fs/promises";
 import { openSession } from "../src/engine/native/binding.ts";
-import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -36,9 +35,8 @@ test("a batch size above the limit of the compiled weights is refused, whether t
   expect(await failure(store.serve("small", { batchSize: 4097 }))).toBe(`weights_invalid: ${refused(4097)}`);
   const folder = await writeModel(dir, text(65_536), "wrong");
   await copyFile(compiled.path, `${folder}/compiled.pt2`);
-  const env = { SCONCE_HOME: store.home };
   const stderr = expect.stringContaining(`sconce: ${refused(65_536)}. In Python: program = torch.export.export(`);
-  expect(await cli(["build", folder], { env })).toMatchObject({ code: 1, stderr });
+  expect(await store.cliHere(["build", folder])).toMatchObject({ code: 1, stderr });
 });
 
 test("the largest batch of compiled weights is served, even if they allow only one size", async () => {

@@ -7,8 +7,6 @@ import { build } from "../src/cli/commands/build.ts";
 import { models } from "../src/cli/commands/models.ts";
 import { serve } from "../src/cli/commands/serve.ts";
 import { ModelStore } from "../src/package/store/store.ts";
-import { type CliResult, cli } from "./helpers/cli.ts";
-import { cliHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -16,14 +14,9 @@ import { modelFolder, storeWith } from "./helpers/server.ts";
 
 const store = fixture(() => storeWith("lab"));
 
-const run = (args: readonly string[], env: Record<string, string> = {}): Promise<CliResult> =>
-  cli(args, { env: { SCONCE_HOME: store.home, ...env } });
-const runHere = (args: readonly string[], env: Record<string, string> = {}): Promise<CliResult> =>
-  cliHere(args, { env: { SCONCE_HOME: store.home, ...env } });
-
 /** Runs a wrong command: it must print a single line on standard error only, and exit with 2. @returns that line */
 async function usageFault(args: readonly string[]): Promise<string> {
-  const { code, stdout, stderr } = await run(args);
+  const { code, stdout, stderr } = await store.cli(args);
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
   expect(stderr).toMatch(/^sconce: .+\n$/);
   return stderr;
@@ -31,7 +24,7 @@ async function usageFault(args: readonly string[]): Promise<string> {
 
 /** Standard error of a wrong call of `serve`, which must exit with 2. */
 async function faultHere(args: readonly string[], env: Record<string, string> = {}): Promise<string> {
-  const { code, stderr } = await runHere(["serve", ...args], env);
+  const { code, stderr } = await store.cliHere(["serve", ...args], { env });
   expect(code).toBe(2);
   return stderr;
 }
@@ -87,7 +80,7 @@ describe("a wrong call is refused:", () => {
   test.each(["test/models/lab", "test/models/lab/"])(
     "the folder %s where a model is served, with the commands for folders",
     async (folder) => {
-      const { code, stderr } = await runHere(["serve", folder]);
+      const { code, stderr } = await store.cliHere(["serve", folder]);
       expect(code).not.toBe(0);
       expect(stderr).toMatch(/^sconce: .+\n$/);
       expect(stderr).toContain(`sconce build ${folder} packages it, sconce dev ${folder} serves it as it is`);
@@ -109,33 +102,34 @@ describe("a flag", () => {
 
   test("a Kubernetes service named sconce sets no option: its links have the names of variables of options", async () => {
     const link = "tcp://10.0.0.1:3000";
-    const { stderr } = await runHere(["serve", "none"], { SCONCE_PORT: link, PORT: link, SCONCE_ADMIN_PORT: link });
+    const { stderr } = await store.cliHere(["serve", "none"], {
+      env: { SCONCE_PORT: link, PORT: link, SCONCE_ADMIN_PORT: link },
+    });
     expect(stderr).toContain("none");
     expect(await faultHere([], { SCONCE_PORT: link, PORT: "y" })).toMatch(/\bPORT /);
   });
 
   test("--log-level debug adds the stack to an error", async () => {
-    expect((await run(["serve", "none"])).stderr.split("\n").length).toBe(2);
-    expect((await run(["serve", "none", "--log-level", "debug"])).stderr).toMatch(/^sconce: .*\n(.*\n)*.*\bat /);
+    expect((await store.cli(["serve", "none"])).stderr.split("\n").length).toBe(2);
+    expect((await store.cli(["serve", "none", "--log-level", "debug"])).stderr).toMatch(/^sconce: .*\n(.*\n)*.*\bat /);
   });
 });
 
 test("help is shown even if other arguments are wrong", async () => {
-  expect((await run(["serve", "--port", "x", "-h"])).code).toBe(0);
+  expect((await store.cli(["serve", "--port", "x", "-h"])).code).toBe(0);
 });
 
 test("--version prints the version", async () => {
-  expect(await run(["--version"])).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" });
+  expect(await store.cli(["--version"])).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" });
 });
 
 describe("build", () => {
-  const home = fixture(tempDir);
-  const built = (...args: string[]) =>
-    cliHere(["build", "--allow-random", ...args], { env: { SCONCE_HOME: home.path } });
+  const own = fixture(() => storeWith());
+  const built = (...args: string[]) => own.cliHere(["build", "--allow-random", ...args]);
 
   test("prints repo:tag last, and the same tag for the same content", async () => {
     const args = ["build", "--allow-random", modelFolder("lab")];
-    const first = await cli(args, { env: { SCONCE_HOME: home.path } });
+    const first = await own.cli(args);
     const second = await built(modelFolder("lab"));
     expect(first.stdout.trim().split("\n").at(-1)).toMatch(/^lab:[0-9a-f]{12}$/);
     expect(second.stdout).toBe(first.stdout);
@@ -144,19 +138,19 @@ describe("build", () => {
   test("builds the working directory by default; the folder's name does not change the tag", async () => {
     await using copy = await tempDir();
     await cp(modelFolder("lab"), copy.path, { recursive: true });
-    const { stdout } = await cliHere(["build", "--allow-random"], { cwd: copy.path, env: { SCONCE_HOME: home.path } });
+    const { stdout } = await own.cliHere(["build", "--allow-random"], { cwd: copy.path });
     expect(stdout).toBe((await built(modelFolder("lab"))).stdout);
   });
 
   test("with --no-latest tags latest only if the model has no other build", async () => {
     await using folder = await tempDir();
-    await using home = await tempDir();
+    await using own = await storeWith();
     const built = async (description: string, ...args: string[]) => {
       await writeModel(folder, modelText({ description: JSON.stringify(description) }));
-      const { stdout } = await cliHere(["build", folder.path, ...args], { env: { SCONCE_HOME: home.path } });
+      const { stdout } = await own.cliHere(["build", folder.path, ...args]);
       return stdout.trim();
     };
-    const latest = async () => (await new ModelStore(home.path).resolve("small")).config.description;
+    const latest = async () => (await new ModelStore(own.home).resolve("small")).config.description;
     expect(await built("first", "--no-latest")).toMatch(/^small:[0-9a-f]{12}$/);
     expect(await latest()).toBe("first");
     const other = await built("second", "--no-latest", "-t", ":fast");
@@ -168,7 +162,7 @@ describe("build", () => {
   test("-t sets name and tag of the model, as in docker build", async () => {
     const { stdout } = await built(modelFolder("lab"), "-t", "team/lab:v1");
     expect(stdout).toBe("team/lab:v1\n");
-    const listed = JSON.parse((await cliHere(["models", "--json"], { env: { SCONCE_HOME: home.path } })).stdout);
+    const listed = JSON.parse((await own.cliHere(["models", "--json"])).stdout);
     expect(listed).toContainEqual(
       expect.objectContaining({
         repository: "team/lab",
@@ -180,7 +174,7 @@ describe("build", () => {
 
 describe("models", () => {
   test("prints a table", async () => {
-    const { code, stdout } = await run(["models"]);
+    const { code, stdout } = await store.cli(["models"]);
     const [head, row] = stdout.split("\n");
     expect(code).toBe(0);
     expect(head?.split(/ {3,}/)).toEqual(["REPOSITORY", "TAGS", "DIGEST", "SIZE", "CREATED"]);
@@ -188,7 +182,7 @@ describe("models", () => {
   });
 
   test("--json prints JSON", async () => {
-    const { stdout } = await runHere(["models", "--json"]);
+    const { stdout } = await store.cliHere(["models", "--json"]);
     expect(JSON.parse(stdout)).toEqual([
       {
         repository: "lab",
@@ -202,8 +196,8 @@ describe("models", () => {
   });
 
   test("of an empty store says how to build one", async () => {
-    await using home = await tempDir();
-    const { code, stdout } = await runHere(["models"], { SCONCE_HOME: home.path });
+    await using own = await storeWith();
+    const { code, stdout } = await own.cliHere(["models"]);
     expect(code).toBe(0);
     expect(stdout).toContain("sconce build DIR");
   });

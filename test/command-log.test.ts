@@ -1,9 +1,9 @@
 /** Logs of commands: JSON lines for programs, colours on terminals only, and the progress of long copies. */
 import { describe, expect, test } from "bun:test";
 import { Progress } from "../src/base/progress.ts";
-import { cli } from "./helpers/cli.ts";
-import { tempDir } from "./helpers/fixture.ts";
+import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
+import { storeWith } from "./helpers/server.ts";
 
 const entry = (level: string, message: unknown) => ({
   time: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
@@ -11,25 +11,23 @@ const entry = (level: string, message: unknown) => ({
   message,
 });
 
+const store = fixture(() => storeWith());
+
 describe("--log-format json", () => {
   test.each([
     ["a failure", ["serve", "nope"], 1, "model_not_found", expect.stringContaining("is empty")],
     ["a wrong call", ["models", "--jsn"], 2, "usage", "unknown option --jsn; did you mean --json? (see --help)"],
     ["an unknown command", ["modles"], 2, "usage", "unknown command modles; did you mean models?"],
   ])("makes %s one JSON object with a code", async (_, args, code, errorCode, message) => {
-    await using home = await tempDir();
-    const result = await cli([...args, "--log-format", "json"], { env: { SCONCE_HOME: home.path } });
+    const result = await store.cli([...args, "--log-format", "json"]);
     expect({ code: result.code, stdout: result.stdout }).toEqual({ code, stdout: "" });
     expect(JSON.parse(result.stderr)).toEqual({ ...entry("error", message), code: errorCode });
   });
 
   test("makes warnings JSON lines and leaves the result unchanged", async () => {
     await using dir = await tempDir();
-    await using home = await tempDir();
     const folder = await writeModel(dir, modelText({ example: undefined }));
-    const { stdout, stderr } = await cli(["build", folder, "--log-format", "json"], {
-      env: { SCONCE_HOME: home.path },
-    });
+    const { stdout, stderr } = await store.cli(["build", folder, "--log-format", "json"]);
     expect(stdout).toMatch(/^small:[0-9a-f]{12}\n$/);
     expect(JSON.parse(stderr)).toEqual(entry("warning", expect.stringContaining("declares no example")));
   });

@@ -2,7 +2,6 @@
 import { describe, expect, test } from "bun:test";
 import { predict as command } from "../src/cli/commands/predict.ts";
 import { boxModel } from "./helpers/box-model.ts";
-import { type CliResult, cli, cliOnTerminal } from "./helpers/cli.ts";
 import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
@@ -29,8 +28,7 @@ const store = fixture(async () => {
   );
 });
 
-const options = () => ({ cwd: dir.path, env: { SCONCE_HOME: store.home } });
-const predict = (...args: string[]): Promise<CliResult> => cli(["predict", ...args], options());
+const predict = (...args: string[]) => store.cli(["predict", ...args], { cwd: dir.path });
 const here = (...args: string[]) => commandHere(command, args, { home: store.home, cwd: dir.path });
 const textOf = (name: string) => Bun.file(dir.join(name)).text();
 
@@ -66,7 +64,7 @@ test("-o - writes only the file to standard output", async () => {
 test("without -o, a data URI is printed whole into a pipe, and shortened on a terminal with a hint", async () => {
   const piped = JSON.parse((await predict("box", "number=1")).stdout);
   expect(piped.parts[1].crop).toBe(`data:text/plain;base64,${btoa("second".repeat(100))}`);
-  const { screen } = await cliOnTerminal(["predict", "box", "number=1"], options());
+  const { screen } = await store.cliOnTerminal(["predict", "box", "number=1"], { cwd: dir.path });
   expect(screen).toContain('"crop": "data:text/plain;base64,c2Vjb25kc2Vjb25kc… (600 B)"');
   expect(Bun.stripANSI(screen)).toContain("parts.1.crop is cut short here; save with -o FILE");
 });
@@ -86,7 +84,7 @@ test.each([
 });
 
 test("a file is not written to a terminal", async () => {
-  const { code, screen } = await cliOnTerminal(["predict", "picture", image, "-o", "-"], options());
+  const { code, screen } = await store.cliOnTerminal(["predict", "picture", image, "-o", "-"], { cwd: dir.path });
   expect({ code, screen }).toEqual({
     code: 2,
     screen: "sconce: a file is not written to a terminal; give -o the name of a file\n",

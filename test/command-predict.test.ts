@@ -3,7 +3,6 @@ import { beforeAll, expect, test } from "bun:test";
 import { build } from "../src/cli/commands/build.ts";
 import { predict as command } from "../src/cli/commands/predict.ts";
 import { boxModel } from "./helpers/box-model.ts";
-import { type CliResult, cli, cliOnTerminal } from "./helpers/cli.ts";
 import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
@@ -21,9 +20,7 @@ beforeAll(async () => {
   );
 });
 
-const options = (env: Record<string, string> = {}) => ({ cwd: dir.path, env: { SCONCE_HOME: store.home, ...env } });
-const predict = (...args: string[]): Promise<CliResult> => cli(["predict", ...args], options());
-
+const predict = (...args: string[]) => store.cli(["predict", ...args], { cwd: dir.path });
 const here = (...args: string[]) => commandHere(command, args, { home: store.home, cwd: dir.path });
 
 /** Runs a prediction with these arguments. @returns the input that the model received */
@@ -50,8 +47,7 @@ test("prints the parts of an output to standard error as they come, and the whol
     part: "z.string()",
     postprocess: `async function* () { for (const word of ["Once ", "upon"]) yield word; return "Once upon"; }`,
   });
-  const home = { home: store.home };
-  await commandHere(build, [await writeModel(dir, teller, "teller")], home);
+  await commandHere(build, [await writeModel(dir, teller, "teller")], store);
   expect(await predict("teller", "x=1")).toEqual({ code: 0, stdout: '"Once upon"\n', stderr: "Once upon\n" });
 });
 
@@ -117,7 +113,7 @@ test("--json takes a whole input as JSON; paths in it are read, and field=value 
 });
 
 test("--json - reads the input from standard input", async () => {
-  const { stdout } = await cli(["predict", "lab", "--json", "-"], { ...options(), input: '{"x": 2}' });
+  const { stdout } = await store.cli(["predict", "lab", "--json", "-"], { input: '{"x": 2}' });
   expect(JSON.parse(stdout)).toEqual({ y: 5, together: 1 });
 });
 
@@ -127,7 +123,7 @@ test("--example takes the model's example; field=value arguments replace its fie
 
 test("without a model's name runs the most recent build", async () => {
   await using own = await storeWith("lab");
-  expect((await cli(["predict", "x=1"], { env: { SCONCE_HOME: own.home } })).stdout).toBe('{"y":3,"together":1}\n');
+  expect((await own.cliHere(["predict", "x=1"])).stdout).toBe('{"y":3,"together":1}\n');
 });
 
 test("reads fields that look like options after --", async () => {
@@ -142,7 +138,7 @@ test("writes console output of the model's code to standard error", async () => 
 
 test("formats the output on a terminal, with lists of numbers on one line", async () => {
   await Bun.write(dir.join("white.png"), Bun.file(`${modelFolder("picture")}/white.png`));
-  const { code, screen } = await cliOnTerminal(["predict", "picture", "image=white.png"], options());
+  const { code, screen } = await store.cliOnTerminal(["predict", "picture", "image=white.png"], { cwd: dir.path });
   expect(code).toBe(0);
   expect(screen).toStartWith('{\n  "mean": [255, 255, 255],\n  "swatch": "data:image/png;base64,');
 });
@@ -185,6 +181,8 @@ test.each([
 });
 
 test("every option has a variable; the variable of --json is SCONCE_INPUT", async () => {
-  const { stdout } = await cli(["predict", "lab"], options({ SCONCE_INPUT: '{"x": 4}', SCONCE_JSON: "true" }));
+  const { stdout } = await store.cliHere(["predict", "lab"], {
+    env: { SCONCE_INPUT: '{"x": 4}', SCONCE_JSON: "true" },
+  });
   expect(stdout).toBe('{"y":9,"together":1}\n');
 });

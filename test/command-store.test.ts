@@ -1,25 +1,22 @@
 /** `sconce tag`, `rm` and `inspect`: commands that change or show the model store. */
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import { rm } from "node:fs/promises";
-import { ModelStore, type ModelSummary, type PutResult } from "../src/package/store/store.ts";
-import type { CliResult } from "./helpers/cli.ts";
+import { join } from "node:path";
+import type { ModelStore, ModelSummary, PutResult } from "../src/package/store/store.ts";
 import { cliHere } from "./helpers/command-here.ts";
-import { type TempDir, tempDir } from "./helpers/fixture.ts";
+import { emptyStores } from "./helpers/empty-stores.ts";
 import { modelConfig, modelLayers, modelOf } from "./helpers/model-content.ts";
 
-let home: TempDir;
+const emptyStore = emptyStores();
 let store: ModelStore;
 let digits: PutResult;
 
 beforeEach(async () => {
-  home = await tempDir();
-  store = new ModelStore(home.path);
+  store = emptyStore();
   digits = await store.put(modelOf("digits"));
 });
 
-afterEach(() => home[Symbol.asyncDispose]());
-
-const run = (...args: string[]): Promise<CliResult> => cliHere(args, { env: { SCONCE_HOME: home.path } });
+const run = (...args: string[]) => cliHere(args, { env: { SCONCE_HOME: store.home } });
 
 async function tags(): Promise<Record<string, readonly string[]>> {
   const summaries: ModelSummary[] = await store.list();
@@ -139,7 +136,7 @@ describe("inspect", () => {
 });
 
 test("models lists damaged models with their problem", async () => {
-  await rm(home.join("blobs", "sha256", digits.digest.slice("sha256:".length)));
+  await rm(join(store.home, "blobs", "sha256", digits.digest.slice("sha256:".length)));
   const { code, stdout, stderr } = await run("models");
   expect(code).toBe(0);
   expect(stdout).toMatch(/^digits .* damaged /m);

@@ -5,11 +5,10 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
-import { cli, clientOf, follow, program } from "./helpers/cli.ts";
-import { tempDir } from "./helpers/fixture.ts";
+import { clientOf, follow, program } from "./helpers/cli.ts";
 import { machineEnv } from "./helpers/machine.ts";
 import { inRole } from "./helpers/running.ts";
-import { modelFolder } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 
 /** Seconds of processor time that a process has used, from Linux's /proc. */
 function cpuSeconds(pid: number): number {
@@ -19,14 +18,12 @@ function cpuSeconds(pid: number): number {
 }
 
 test("connections beyond the descriptor limit are refused without spinning, and accepted again once others have ended", async () => {
-  await using dir = await tempDir();
-  const env = { SCONCE_HOME: dir.join("home") };
-  expect((await cli(["build", modelFolder("lab"), "--allow-random"], { env })).code).toBe(0);
+  await using store = await storeWith("lab");
   const serve = `ulimit -n 100; exec ${program.command.join(" ")} serve lab --host 127.0.0.1 -p 0`;
   await using server = follow(
     Bun.spawn(["sh", "-c", serve], {
       // One HTTP process, so that each message appears once in the log.
-      env: { ...process.env, ...program.env, ...machineEnv, ...env, SCONCE_FRONTS: "1" },
+      env: { ...process.env, ...program.env, ...machineEnv, SCONCE_HOME: store.home, SCONCE_FRONTS: "1" },
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",

@@ -8,11 +8,11 @@ import { resolveDevices } from "../src/engine/device.ts";
 import { openSession } from "../src/engine/native/binding.ts";
 import { type OpenOptions, openRunners } from "../src/engine/open-runners.ts";
 import { warmUp } from "../src/engine/warm-up.ts";
-import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { withMetadata } from "./helpers/rewritten-package.ts";
+import { storeWith } from "./helpers/server.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 describe("the device setting", () => {
@@ -157,15 +157,16 @@ test("the operator's device takes precedence over the author's; the default is a
 
 test("serve refuses a missing device in one line, whether the operator or the author set it; the model still builds", async () => {
   await using dir = await tempDir();
+  await using store = await storeWith();
   // SCONCE_DEVICE of the machine must not set the device.
-  const env = { SCONCE_HOME: dir.join("home"), SCONCE_DEVICE: "" };
-  const built = await cli(["build", await writeModel(dir, modelText({ device: '"cuda:98"' }))], { env });
+  const env = { SCONCE_DEVICE: "" };
+  const built = await store.cliHere(["build", await writeModel(dir, modelText({ device: '"cuda:98"' }))], { env });
   expect(built.code).toBe(0);
   expect(built.stderr).toContain(
     "The model declares the device cuda:98, which this machine does not have: it is tried on another",
   );
   const serve = (...args: string[]) =>
-    cli(["serve", "small", "--host", "127.0.0.1", "-p", "0", "--log-level", "error", ...args], { env });
+    store.cli(["serve", "small", "--host", "127.0.0.1", "-p", "0", "--log-level", "error", ...args], { env });
   const own = await serve();
   expect(own.stderr).toMatch(
     /^sconce: no device cuda:98, which the model declares: the.+; use .*--device cpu or auto\n$/,

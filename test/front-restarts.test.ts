@@ -1,6 +1,6 @@
 /** A front process that starts again answers for each model as far as the model works, and waits for none. */
 import { expect, test } from "bun:test";
-import { cli, clientOf, type RunningCli } from "./helpers/cli.ts";
+import { clientOf, type RunningCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -50,7 +50,7 @@ test("after sconce rm of one of two served models, a front that starts again ans
   await using own = await storeWith("lab", "texts");
   await using server = own.start(["texts", "lab", "--fronts", "1"]);
   const client = await clientOf(server);
-  expect((await cli(["rm", "texts"], { env: { SCONCE_HOME: own.home } })).code).toBe(0);
+  expect((await own.cliHere(["rm", "texts"])).code).toBe(0);
   await killFront(server);
   expect(await outputsOf(client, "lab")).toMatchObject([{ y: 3 }]);
   const refused = await client.fetch("/models/texts/predictions", { method: "POST" });

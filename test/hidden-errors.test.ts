@@ -5,7 +5,7 @@
 import { beforeAll, expect, test } from "bun:test";
 import { bundleModel } from "../src/package/code/bundle.ts";
 import { loadModel } from "../src/package/code/load.ts";
-import { cli, clientOf } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { mcpClient } from "./helpers/mcp.ts";
@@ -144,7 +144,7 @@ test("a model that an earlier version built, and that imports SconceError, loads
 });
 
 test("sconce predict shows the whole error with its place", async () => {
-  const { code, stderr } = await cli(["predict", "leaky", "text=preprocess"], { env: { SCONCE_HOME: store.home } });
+  const { code, stderr } = await store.cliHere(["predict", "leaky", "text=preprocess"]);
   expect(code).toBe(1);
   expect(stderr).toContain(`preprocess failed: ${message} (model.ts:`);
 });

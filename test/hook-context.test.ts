@@ -5,7 +5,6 @@
 import { beforeAll, expect, test } from "bun:test";
 import { defineModel, opened } from "../src/author/define.ts";
 import { clientOf, type RunningCli } from "./helpers/cli.ts";
-import { cliHere } from "./helpers/command-here.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { numbers } from "./helpers/held-engine.ts";
 import { hold } from "./helpers/hold.ts";
@@ -113,7 +112,7 @@ test.each([
 
 test("a parameter without a default is refused", async () => {
   const folder = await writeModel(dir, modelText({ params: "z.object({ key: z.string() })" }), "required");
-  const { code, stderr } = await cliHere(["build", folder], { env: { SCONCE_HOME: store.home } });
+  const { code, stderr } = await store.cliHere(["build", folder]);
   expect(code).toBe(1);
   expect(stderr).toContain("params.key: needs a value without an option; add .default(…)");
 });

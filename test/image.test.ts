@@ -11,23 +11,23 @@ import { Blobs } from "../src/package/store/blobs.ts";
 import { IndexFile } from "../src/package/store/index-file.ts";
 import { annotations } from "../src/package/store/manifest.ts";
 import { ModelStore } from "../src/package/store/store.ts";
-import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixture, type TempDir, tempDir } from "./helpers/fixture.ts";
 import { platform, readImage, smallImage, smallProgram, unpackImage } from "./helpers/image.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { hasRegistry, startRegistry } from "./helpers/registry.ts";
+import { storeWith } from "./helpers/server.ts";
 import { skopeo, skopeoObstacle } from "./helpers/skopeo.ts";
 
 let dir: TempDir;
 let images: string;
 
-const home = fixture(tempDir);
+const store = fixture(() => storeWith());
 beforeAll(async () => {
-  const store = new ModelStore(home.path);
+  const made = new ModelStore(store.home);
   const config = modelConfig({ description: "Reads a digit." });
-  await store.put({ repository: "digits", tags: ["v1"], config, layers: modelLayers("one") });
-  await store.put({ repository: "digits", tags: ["v2"], config, layers: modelLayers("two") });
+  await made.put({ repository: "digits", tags: ["v1"], config, layers: modelLayers("one") });
+  await made.put({ repository: "digits", tags: ["v2"], config, layers: modelLayers("two") });
 });
 beforeEach(async () => {
   dir = await tempDir();
@@ -36,7 +36,7 @@ beforeEach(async () => {
 afterEach(() => dir[Symbol.asyncDispose]());
 
 const write = (reference: string, change: Omit<Parameters<typeof smallImage>[1], "home" | "reference"> = {}) =>
-  smallImage(images, { home: home.path, reference, ...change });
+  smallImage(images, { home: store.home, reference, ...change });
 const layersOf = (name: string) => readImage(images, name).manifest.layers.map(({ digest }) => digest);
 const names = () => IndexFile.read(images).descriptors.map((each) => each.annotations?.[annotations.refName]);
 
@@ -67,7 +67,7 @@ describe("an image", () => {
   test("has start settings: port, unprivileged user, environment, labels", async () => {
     await write("digits:v1");
     const { config } = readImage(images, "digits:v1");
-    const model = await new ModelStore(home.path).resolve("digits:v1");
+    const model = await new ModelStore(store.home).resolve("digits:v1");
     expect(config).toMatchObject({ ...platform, created: "1970-01-01T00:00:00Z" });
     expect(config.config).toEqual({
       User: "65532:65532",
@@ -105,13 +105,13 @@ describe("an image", () => {
     await new ModelStore(dir.join("root/opt/sconce/model")).verify(model);
     expect(model).toMatchObject({
       repository: "digits",
-      digest: (await new ModelStore(home.path).resolve("digits:v1")).digest,
+      digest: (await new ModelStore(store.home).resolve("digits:v1")).digest,
     });
   });
 
   test("is the same bytes when it is written again elsewhere, and all its times are 1970", async () => {
     await write("digits:v1");
-    await smallImage(dir.join("again"), { home: home.path, reference: "digits:v1" });
+    await smallImage(dir.join("again"), { home: store.home, reference: "digits:v1" });
     expect(await contentOf(images)).toEqual(await contentOf(dir.join("again")));
     const layer = new Blobs(images).path(layersOf("digits:v1")[2] ?? "");
     const listed = await Bun.$`tar -tvz --utc -f ${layer}`.text();
@@ -171,7 +171,7 @@ describe("an image of several platforms", () => {
 
   test("needs the npm packages of its platforms, which the error names with the command that installs them", async () => {
     const args = ["image", "digits:v1", "-o", images, "--platform", `linux/${imagePlatform(other).architecture}`];
-    const { code, stderr } = await cli(args, { env: { SCONCE_HOME: home.path } });
+    const { code, stderr } = await store.cliHere(args);
     expect(code).toBe(1);
     expect(stderr).toContain(`programs for ${other} need the package @sconce/linux-${other}-gnu`);
     expect(stderr).toContain("bun add --cpu '*' sconce @oven/bun-linux-");
@@ -232,7 +232,7 @@ describe("refused is", () => {
     const open = (path: string) => failure(() => openImages(path));
     expect(await open(dir.path)).toContain("has files and is not an OCI image layout; expected a new or empty folder");
     expect(await open(dir.join("file"))).toContain("is not a folder");
-    expect(await open(home.path)).toContain("is a store of models, whose names an image would take");
+    expect(await open(store.home)).toContain("is a store of models, whose names an image would take");
   });
 
   test.each([
@@ -241,7 +241,7 @@ describe("refused is", () => {
     [["digits", "-o", "package.json"], "package.json is not a folder"],
     [["digits", "-o", "images", "--platform", "linux/riscv64"], "--platform must be linux/amd64, linux/arm64, or both"],
   ])("wrong usage: %j", async (args, part) => {
-    const result = await cli(["image", ...args], { env: { SCONCE_HOME: home.path } });
+    const result = await store.cliHere(["image", ...args]);
     expect(result).toMatchObject({ code: 2, stdout: "" });
     expect(result.stderr).toContain(part);
   });

@@ -1,6 +1,6 @@
 /** `sconce serve` from its start to its exit: it loads the model, becomes ready, drains and ends. */
 import { describe, expect, test } from "bun:test";
-import { cli, clientOf, type RunningCli } from "./helpers/cli.ts";
+import { clientOf, type RunningCli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { freePort } from "./helpers/free-port.ts";
@@ -55,7 +55,7 @@ describe("a server", () => {
     await using dir = await tempDir();
     const { port } = client.url;
     const args = ["serve", "lab", "--host", "127.0.0.1", "-p", port];
-    const { code, stderr } = await cli(args, { env: { SCONCE_HOME: store.home, TMPDIR: dir.path } });
+    const { code, stderr } = await store.cli(args, { env: { TMPDIR: dir.path } });
     expect(code).toBe(1);
     expect(stderr).toContain(`port ${port} of 127.0.0.1 is in use by another program`);
   });

@@ -7,7 +7,8 @@ import { copyFile, cp, mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { ModelStore } from "../src/package/store/store.ts";
-import { cli, clientOf, startCli } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
+import { commandLine } from "./helpers/command-line.ts";
 import { refusal } from "./helpers/failure.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -24,9 +25,6 @@ type Kind = (typeof kinds)[number];
 
 const pairs = kinds.flatMap((first) => kinds.filter((other) => other !== first).map((second) => [first, second]));
 
-const env = () => ({ SCONCE_HOME: dir.join("home"), HOME: dir.path });
-const run = (...args: string[]) => cli(args, { cwd: dir.path, env: env() });
-
 /** Makes the folder of a model in JavaScript, whose one file of weights alone would also be a model. */
 async function writeScript(name: string, file: string): Promise<string> {
   const folder = await writeModel(dir, modelText({ name: `"${name}"` }), name);
@@ -37,6 +35,7 @@ async function writeScript(name: string, file: string): Promise<string> {
 }
 
 const dir = fixture(tempDir);
+const sconce = fixture(() => commandLine({ cwd: dir.path, env: { SCONCE_HOME: dir.join("home"), HOME: dir.path } }));
 const foreign = fixture(() => storeWith("lab"));
 beforeAll(async () => {
   await mkdir(dir.join("home"));
@@ -57,11 +56,11 @@ const list = z.object({ models: z.array(z.object({ name: z.string(), state: z.st
 test.each(pairs)("the processes of `serve %s %s` find what the parent process found", async (first, second) => {
   const given = [first, second].map((kind) => named[kind as Kind]);
   const args = ["serve", ...given.map((each) => each.given), ...options, "--fronts", "2"];
-  await using server = startCli(args, { cwd: dir.path, env: env() });
+  await using server = sconce.startCli(args);
   const client = await clientOf(server);
   const { models } = list.parse(await (await client.fetch("/models")).json());
   expect(models.map(({ name, state }) => [name, state])).toEqual(given.map(({ name }) => [name, "ready"]));
-  const homes = given.map(({ name }) => (name === "lab" ? foreign.home : env().SCONCE_HOME));
+  const homes = given.map(({ name }) => (name === "lab" ? foreign.home : dir.join("home")));
   const found = await Promise.all(given.map(({ name }, i) => new ModelStore(homes[i]).resolve(name)));
   expect(models.map(({ digest }) => digest)).toEqual(found.map(({ digest }) => digest));
   // The foreign store gets no models.
@@ -73,7 +72,7 @@ test("a file of --models names models like the command line, with paths that beg
   await cp(dir.join("tuple.pt2"), dir.join("lists/other.pt2"));
   const paths = ["texts", foreign.home, "../scripted", "other.pt2"];
   await Bun.write(dir.join("lists/models.toml"), paths.map((path) => `[[model]]\nmodel = "${path}"\n`).join("\n"));
-  await using server = startCli(["serve", "--models", "lists/models.toml", ...options], { cwd: dir.path, env: env() });
+  await using server = sconce.startCli(["serve", "--models", "lists/models.toml", ...options]);
   const { models } = list.parse(await (await (await clientOf(server)).fetch("/models")).json());
   expect(models.map(({ name, state }) => [name, state])).toEqual(
     ["texts", "lab", "scripted", "other"].map((name) => [name, "ready"]),
@@ -91,9 +90,9 @@ test.each(["model.ts", "model.js", "model.mts", "model.mjs"])(
         await rm(dir.join(name, "model.ts"));
       }
     } else await writeScript(name, file);
-    const { stdout } = await run("build", name);
+    const { stdout } = await sconce.cliHere(["build", name]);
     expect(stdout).toStartWith(`${name}:`);
-    const { stdout: output } = await run("predict", `./${name}`, "x=1");
+    const { stdout: output } = await sconce.cliHere(["predict", `./${name}`, "x=1"]);
     expect(output).toBe('{"y":3}\n');
   },
 );
@@ -102,7 +101,7 @@ describe("is refused by name:", () => {
   test("a folder that is a store and has a model", async () => {
     await cp(foreign.home, dir.join("both"), { recursive: true });
     await Bun.write(dir.join("both/model.mjs"), "");
-    expect(await run("serve", "./both")).toMatchObject(
+    expect(await sconce.cliHere(["serve", "./both"])).toMatchObject(
       refusal(2, `${dir.join("both")} is a model store and has model.mjs: move one of both`),
     );
   });
@@ -112,7 +111,7 @@ describe("is refused by name:", () => {
     const { digest } = await store.resolve("texts");
     store.tag(`texts@${digest}`, "texts.pt2:latest");
     await copyFile(dir.join("tuple.pt2"), dir.join("texts.pt2"));
-    expect(await run("serve", "texts.pt2")).toMatchObject(
+    expect(await sconce.cliHere(["serve", "texts.pt2"])).toMatchObject(
       refusal(2, "texts.pt2 is a file here and a model of the store: write ./texts.pt2 or texts.pt2:latest"),
     );
   });
@@ -120,32 +119,32 @@ describe("is refused by name:", () => {
   test("a folder without a model, with what it should contain", async () => {
     await mkdir(dir.join("empty"));
     const expected = "expected a model store, model.ts or one file of weights (.pt2, .pt) in";
-    expect(await run("serve", "./empty")).toMatchObject(refusal(2, expected));
+    expect(await sconce.cliHere(["serve", "./empty"])).toMatchObject(refusal(2, expected));
   });
 
   test("a path that leads nowhere", async () => {
-    expect(await run("serve", "./scriptd")).toMatchObject(
+    expect(await sconce.cliHere(["serve", "./scriptd"])).toMatchObject(
       refusal(2, `there is no ${dir.join("scriptd")}; expected a model store, `),
     );
   });
 
   test("a folder as --models", async () => {
-    expect(await run("serve", "texts", "--models", foreign.home)).toMatchObject(
+    expect(await sconce.cliHere(["serve", "texts", "--models", foreign.home])).toMatchObject(
       refusal(2, "the models of --models cannot be read: EISDIR"),
     );
   });
 
   test.each(["inspect", "compile", "image"])("a weights file, by %s", async (command) => {
     const folder = command === "image" ? ["--output", "layout"] : [];
-    expect(await run(command, ...folder, "tuple.pt2")).toMatchObject(
+    expect(await sconce.cliHere([command, ...folder, "tuple.pt2"])).toMatchObject(
       refusal(2, `${dir.join("tuple.pt2")} is not packaged: `),
     );
   });
 });
 
 test("inspect and predict take the path of a store", async () => {
-  const { stdout } = await run("inspect", foreign.home);
+  const { stdout } = await sconce.cliHere(["inspect", foreign.home]);
   expect(JSON.parse(stdout)).toMatchObject({ repository: "lab" });
-  expect((await run("predict", foreign.home, "x=1")).stdout).toContain('"y":3');
+  expect((await sconce.cliHere(["predict", foreign.home, "x=1"])).stdout).toContain('"y":3');
   expect(await readdir(modelFolder("lab"))).toContain("model.ts");
 });

@@ -3,7 +3,6 @@ import { describe, expect, test } from "bun:test";
 import { ApiDocument } from "./helpers/api-document.ts";
 import { adminOf, clientOf } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
-import { cliHere } from "./helpers/command-here.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -329,7 +328,7 @@ batch-size = 3
   ];
   test.each(faults)("in %p refuses %p", async (name, content, message) => {
     await Bun.write(dir.join(name), content);
-    const { code, stderr } = await cliHere(["serve", "--models", dir.join(name)], { env: { SCONCE_HOME: store.home } });
+    const { code, stderr } = await store.cliHere(["serve", "--models", dir.join(name)]);
     expect(stderr).toContain(message);
     expect(code).toBe(2);
   });

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { symlink } from "node:fs/promises";
 import { flagName } from "../src/cli/command-line/command.ts";
 import { serve } from "../src/cli/commands/serve.ts";
-import { cli, clientOf, startCli } from "./helpers/cli.ts";
+import { cli, clientOf } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
@@ -37,7 +37,7 @@ store = "kept.sqlite"
 max-body-bytes = "1k"
 log-format = "json"
 `);
-    await using server = startCli(["serve"], { cwd: dir.path, env: { SCONCE_HOME: store.home } });
+    await using server = store.startCli(["serve"], { cwd: dir.path });
     const line = await server.line("Listening on");
     const client = new Client(new URL(/http:[^"]+/.exec(line)?.[0] ?? ""));
     expect(await (await client.fetch("/")).json()).toMatchObject({ name: "lab" });
@@ -51,10 +51,10 @@ log-format = "json"
     const models = async (toml: string, env: Readonly<Record<string, string>> = {}) => {
       await using dir = await folderWith(`host = "127.0.0.1"\nport = 0\n${toml}`);
       await Bun.write(dir.join("list.toml"), '[[model]]\nmodel = "lab"\n[[model]]\nmodel = "parts"\n');
-      await using server = startCli(["serve"], {
+      await using server = store.startCli(["serve"], {
         cwd: dir.path,
         // With SCONCE_KEEP_ALIVE, a model loads only at its first prediction, and this test makes none.
-        env: { SCONCE_HOME: store.home, SCONCE_KEEP_ALIVE: "600", ...env },
+        env: { SCONCE_KEEP_ALIVE: "600", ...env },
       });
       const client = await clientOf(server);
       const { models } = (await (await client.fetch("/models")).json()) as { models: { name: string }[] };
@@ -81,7 +81,7 @@ log-format = "json"
 
   test("is read by serve only", async () => {
     await using dir = await folderWith("port = 99999");
-    expect((await cliHere(["models"], { cwd: dir.path, env: { SCONCE_HOME: store.home } })).code).toBe(0);
+    expect((await store.cliHere(["models"], { cwd: dir.path })).code).toBe(0);
   });
 });
 

@@ -1,7 +1,7 @@
 /** One build of a model accepted predictions, its server was killed, and the next server has another build. */
 import { expect, test } from "bun:test";
 import { type Build, storeOfBuilds } from "./helpers/builds.ts";
-import { cli, clientOf, type RunningCli } from "./helpers/cli.ts";
+import { clientOf, type RunningCli } from "./helpers/cli.ts";
 import { fixture, type TempDir, tempDir } from "./helpers/fixture.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -48,8 +48,7 @@ test("inputs that do not fit the schema of the new build fail with a message", a
       "({ text }) => ({ x: tensor(Float32Array.of(text.length), []), steps: tensor(BigInt64Array.of(0n), []) })",
   });
   const folder = await writeModel(dir, text, "other");
-  const built = await cli(["build", folder, "--no-compare", "-t", "lab:other"], { env: { SCONCE_HOME: store.home } });
-  expect(built).toMatchObject({ code: 0 });
+  expect(await store.cliHere(["build", folder, "-t", "lab:other"])).toMatchObject({ code: 0 });
   const ids = await acceptedAndKilled("v1", dir, gate);
   gate.release("a");
   await using server = serve("other", dir);

@@ -8,8 +8,8 @@ import { runnableWeights } from "../src/cli/build/plain/plain-model.ts";
 import { inputOption } from "../src/cli/build/plain/tensor-input.ts";
 import { Archive } from "../src/machine/files/archive.ts";
 import { ModelStore } from "../src/package/store/store.ts";
-import { cli, clientOf, startCli } from "./helpers/cli.ts";
-import { cliHere } from "./helpers/command-here.ts";
+import { clientOf } from "./helpers/cli.ts";
+import { commandLine } from "./helpers/command-line.ts";
 import { failure, refusal } from "./helpers/failure.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
@@ -19,17 +19,17 @@ import { fixtures } from "./helpers/weights.ts";
 
 const weights = await fixtures();
 const programs = weights.path("programs");
-const env = () => ({ SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: dir.join("cache") });
-const build = (...args: string[]) => cliHere(["build", ...args], { env: env() });
+const build = (...args: string[]) => sconce.cliHere(["build", ...args]);
 const program = (name: string) => Archive.open(join(programs, name))?.text(/models\/model\.json$/) ?? "";
 
-const started = (model: string, more = {}) =>
-  startCli(["serve", model, "--port", "0", "--host", "127.0.0.1", "--log-level", "info"], {
-    env: { ...env(), ...more },
-  });
+const started = (model: string, env = {}) =>
+  sconce.startCli(["serve", model, "--port", "0", "--host", "127.0.0.1", "--log-level", "info"], { env });
 const { path } = weights.get("aotinductor float32 one tuple");
 
 const dir = fixture(tempDir);
+const sconce = fixture(() =>
+  commandLine({ env: { SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: dir.join("cache") } }),
+);
 
 /** The path in this cache of the package that `build --aot` compiles from tuple.pt2. */
 async function compiledIn(cache: string, batchSize?: number): Promise<string> {
@@ -39,7 +39,7 @@ async function compiledIn(cache: string, batchSize?: number): Promise<string> {
 
 /** Parsed output of `sconce predict` with these arguments; its standard error if it prints no output. */
 async function predict(model: string, ...fields: string[]): Promise<unknown> {
-  const { stdout, stderr } = await cli(["predict", model, ...fields], { env: env() });
+  const { stdout, stderr } = await sconce.cliHere(["predict", model, ...fields]);
   return stdout === "" ? stderr : JSON.parse(stdout);
 }
 
@@ -54,10 +54,9 @@ describe("an exported program", () => {
   });
 
   test("runs without changes and without Python, under the names of its inputs and outputs", async () => {
-    const { code } = await cli(["build", join(programs, "masked.pt2")], {
-      // With this variable Python cannot find its library, so it does not start.
-      env: { ...env(), PYTHONHOME: dir.join("nowhere") },
-    });
+    // With this variable Python cannot find its library, so it does not start.
+    const env = { PYTHONHOME: dir.join("nowhere") };
+    const { code } = await sconce.cliHere(["build", join(programs, "masked.pt2")], { env });
     expect(code).toBe(0);
     expect(await predict("masked", "tokens=[1, 2, 3, 4]", "mask=[1, 1, 0, 0.5]")).toEqual({
       total: 5,
@@ -73,7 +72,7 @@ describe("an exported program", () => {
     await copyFile(path, kept);
     const built = await build(join(programs, "tuple.pt2"), "--aot", "--batch-size", "5");
     expect(built.stdout).toMatch(/^tuple:/);
-    const { config } = await new ModelStore(env().SCONCE_HOME).resolve("tuple");
+    const { config } = await new ModelStore(dir.join("home")).resolve("tuple");
     expect(config).toMatchObject({ batchSize: 5, device: "cpu" });
     expect(await predict("tuple", "--example")).toMatchObject({ output1: [0.5, 0.5, 0.5] });
   });
@@ -82,14 +81,15 @@ describe("an exported program", () => {
     const kept = await compiledIn(dir.join("few-rows"));
     const compiled = await readFile(path);
     await Bun.write(kept, withSource(compiled, "expected to be <= 4096", "expected to be <=   12"));
-    const options = { env: { ...env(), SCONCE_CACHE_DIR: dir.join("few-rows") } };
-    expect((await cli(["build", join(programs, "tuple.pt2"), "--aot", "-t", "few"], options)).code).toBe(0);
-    expect((await new ModelStore(env().SCONCE_HOME).resolve("few")).config.batchSize).toBe(12);
+    const env = { SCONCE_CACHE_DIR: dir.join("few-rows") };
+    const { code } = await sconce.cliHere(["build", join(programs, "tuple.pt2"), "--aot", "-t", "few"], { env });
+    expect(code).toBe(0);
+    expect((await new ModelStore(dir.join("home")).resolve("few")).config.batchSize).toBe(12);
   });
 
   test("is refused if it cannot be compiled", async () => {
     const args = ["build", join(programs, "masked.pt2"), "--aot"];
-    expect(await cli(args, { env: { ...env(), PYTHONHOME: dir.join("nowhere") } })).toMatchObject({
+    expect(await sconce.cliHere(args, { env: { PYTHONHOME: dir.join("nowhere") } })).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(
         /masked\.pt2 is an exported program, and can't be compiled here \(\S+ stopped with a fatal error: .+\): install a C/,
@@ -115,7 +115,7 @@ describe("a TorchScript module", () => {
   const tokens = ["--input", "ids=int64[N,T]", "--input", "mask=float32[N,T]"];
 
   test("needs --input for each input; outputs and their free sizes are found by running it", async () => {
-    const { code, stderr } = await cliHere(["init", "texts", "--from", weights.path("tokens.pt"), ...tokens], {
+    const { code, stderr } = await sconce.cliHere(["init", "texts", "--from", weights.path("tokens.pt"), ...tokens], {
       cwd: dir.path,
     });
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
@@ -146,7 +146,7 @@ describe("a TorchScript module", () => {
 
 test("a batch size that --input fixes is reported, and limits the batches", async () => {
   expect(
-    await cliHere(["init", "one", "--from", weights.path("identity.pt"), "--input", "x=float32[1,2]"], {
+    await sconce.cliHere(["init", "one", "--from", weights.path("identity.pt"), "--input", "x=float32[1,2]"], {
       cwd: dir.path,
     }),
   ).toMatchObject(refusal(0, "The batch of identity.pt is fixed at 1: leave the first size free"));
@@ -215,7 +215,7 @@ test("`serve /FOLDER` packages the model or the only weights file of the folder,
   const client = await clientOf(server);
   expect(await (await client.fetch("/v2/models/network/ready")).json()).toEqual({ ready: true });
   await copyFile(path, join(folder, "second.pt2"));
-  expect(await cli(["serve", folder], { env: env() })).toMatchObject(refusal(2, "found network.pt2, second.pt2"));
+  expect(await sconce.cliHere(["serve", folder])).toMatchObject(refusal(2, "found network.pt2, second.pt2"));
   await using declared = started(modelFolder("picture"));
   expect(await declared.line("Packaged")).toMatch("as picture:");
 });

@@ -3,18 +3,17 @@ import { expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { otherValues } from "../src/cli/build/trial-items.ts";
-import { cliHere } from "./helpers/command-here.ts";
 import { mistakes } from "./helpers/exports.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { modelFolder } from "./helpers/server.ts";
+import { modelFolder, storeWith } from "./helpers/server.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 const weights = fixture(fixtures, 600_000);
 const wrong = await mistakes();
 const dir = fixture(tempDir);
 
-const env = () => ({ SCONCE_HOME: dir.join("home") });
+const store = fixture(() => storeWith());
 
 /** Writes the folder of a model. @param path weights @param dims sizes of the input and the output tensor */
 async function folderOf(
@@ -38,8 +37,8 @@ async function folderOf(
 
 /** Runs `build` and `check` on a folder or a file. @returns the results of both */
 async function tried(...args: string[]) {
-  const built = await cliHere(["build", ...args], { env: env() });
-  const { stdout, code } = await cliHere(["check", ...args, "--json"], { env: env() });
+  const built = await store.cliHere(["build", ...args]);
+  const { stdout, code } = await store.cliHere(["check", ...args, "--json"]);
   return { built, checked: { code, ...JSON.parse(stdout) } };
 }
 
@@ -88,7 +87,7 @@ test("a program that changes its buffers is refused by both, and never compared 
 });
 
 test("build says of TorchScript that only exported programs are compared with PyTorch", async () => {
-  const { code, stderr } = await cliHere(["build", modelFolder("meter"), "--compare"], { env: env() });
+  const { code, stderr } = await store.cliHere(["build", modelFolder("meter"), "--compare"]);
   const reason = "only exported programs (torch.export.save) are compared, and meter.pt is none";
   expect({ code, stderr }).toEqual({
     code: 0,

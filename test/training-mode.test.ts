@@ -3,14 +3,15 @@ import { expect, test } from "bun:test";
 import { copyFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { runnableWeights } from "../src/cli/build/plain/plain-model.ts";
-import { cli } from "./helpers/cli.ts";
 import { mistakes } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
+import { storeWith } from "./helpers/server.ts";
 
 const programs = await mistakes();
 const dir = fixture(tempDir);
+const store = fixture(() => storeWith());
 
 const mend = "call model.eval() before torch.export.export(model, …)";
 
@@ -48,7 +49,6 @@ test("build, build --aot and check refuse a program in training mode in the same
   });
   const folder = await writeModel(dir, text, "net");
   await copyFile(file, join(folder, "net.pt2"));
-  const env = { SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: dir.join("cache") };
   const refused = `was exported in training mode (dropout): ${mend}, and in forward F.dropout(x, training=self.training)`;
   const ways = [
     ["build", folder],
@@ -57,10 +57,10 @@ test("build, build --aot and check refuse a program in training mode in the same
     ["build", file],
   ];
   for (const way of ways) {
-    const { code, stderr } = await cli(way, { env });
+    const { code, stderr } = await store.cliHere(way);
     expect({ way, code, stderr }).toEqual({ way, code: 1, stderr: expect.stringContaining(refused) });
   }
-  const { code, stdout } = await cli(["check", folder, "--json"], { env });
+  const { code, stdout } = await store.cliHere(["check", folder, "--json"]);
   expect({ code, findings: JSON.parse(stdout).findings }).toEqual({
     code: 1,
     findings: [

@@ -2,7 +2,6 @@
 import { describe, expect, test } from "bun:test";
 import { readFile, utimes, writeFile } from "node:fs/promises";
 import { ModelStore } from "../src/package/store/store.ts";
-import { cli } from "./helpers/cli.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { fixture, type TempDir, tempDir } from "./helpers/fixture.ts";
 import { modelOf } from "./helpers/model-content.ts";
@@ -69,7 +68,7 @@ test("a model with a changed file is repaired by building it again", async () =>
 describe("a model", () => {
   const store = fixture(() => storeWith("lab"));
   const run = async (...args: string[]) => {
-    const { code, stdout, stderr } = await cli(args, { env: { SCONCE_HOME: store.home } });
+    const { code, stdout, stderr } = await store.cliHere(args);
     return { code, stdout, error: stderr.split("\n").filter((line) => line.startsWith("sconce: ")) };
   };
 

@@ -56,6 +56,6 @@ async function buildAll(home: string): Promise<void> {
       .replace("(y.data[0] ?? 0)", `(y.data[0] ?? 0) + ${beyond[build]}`)
       .replace("  batchSize:", `  ${setup}\n  batchSize:`);
     const folder = await writeModel(source, changed, build);
-    await commandHere(buildCommand, ["--allow-random", "--no-compare", "-t", `:${build}`, folder], { home });
+    await commandHere(buildCommand, ["--allow-random", "-t", `:${build}`, folder], { home });
   }
 }

@@ -30,14 +30,14 @@ export function commandHere(
     const write = (text: string) => {
       printed += text;
     };
-    await run(command, args, { env: { SCONCE_HOME: home }, cwd, write });
+    await run(command, args, { env: { ...machineEnv, SCONCE_HOME: home }, cwd, write });
     return printed;
   });
 }
 
 /**
- * Runs a command line. @returns its exit code and output, as `cli` does for a child process. Standard error has the log
- * lines, and the line of an error. This function imitates the exit code and the error line, so their tests use `cli`
+ * Runs a command line. @returns its exit code and output, as `cli` does for a child process. Standard output also has
+ * the console output of models. Standard error has the log lines, and the line of an error. This function imitates the exit code and the error line, so their tests use `cli`
  */
 export function cliHere(
   [name = "", ...args]: readonly string[],

@@ -8,9 +8,10 @@ import { IndexFile } from "../../src/package/store/index-file.ts";
 import { ModelStore } from "../../src/package/store/store.ts";
 import { fixedLimits, type ServeConfig, serveOptions } from "../../src/server/config.ts";
 import { type Server, startServer } from "../../src/server/server.ts";
-import { type RunningCli, startCli } from "./cli.ts";
+import type { RunningCli } from "./cli.ts";
 import { Client } from "./client.ts";
 import { commandHere } from "./command-here.ts";
+import { type CommandLine, commandLine } from "./command-line.ts";
 import { tempDir } from "./fixture.ts";
 import { machineEnv } from "./machine.ts";
 import { shared } from "./shared.ts";
@@ -24,8 +25,8 @@ export function modelFolder(name: string): string {
   return join(folder, name);
 }
 
-/** A model store, for `await using`: the end of the scope removes it. */
-export interface TestStore extends AsyncDisposable {
+/** A model store and commands for it, for `await using`: the end of the scope removes the store. */
+export interface TestStore extends AsyncDisposable, CommandLine {
   /** Path of the store, the value of SCONCE_HOME. */
   readonly home: string;
   /** Starts a server for a model of the store, on a free loopback port. */
@@ -69,7 +70,9 @@ export async function addModels(to: string, models: readonly string[]): Promise<
 export async function storeWith(...models: readonly string[]): Promise<TestStore> {
   const dir = await tempDir();
   await addModels(dir.path, models);
+  const sconce = commandLine({ env: { SCONCE_HOME: dir.path } });
   return {
+    ...sconce,
     home: dir.path,
     serve: async (reference, config = {}) => {
       configureLog({ level: "error", format: "text" });
@@ -79,17 +82,15 @@ export async function storeWith(...models: readonly string[]): Promise<TestStore
         await startServer({ models: [{ name: packaged.repository, packaged, options: {} }], config: all }),
       );
     },
-    start: (args, env = {}) =>
-      startCli(["serve", "--host", "127.0.0.1", "-p", "0", ...args], { env: { SCONCE_HOME: dir.path, ...env } }),
+    start: (args, env = {}) => sconce.startCli(["serve", "--host", "127.0.0.1", "-p", "0", ...args], { env }),
     [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose](),
   };
 }
 
 async function build(home: string, path: string): Promise<void> {
   configureLog({ level: "error", format: "text" });
-  // `--allow-random`, because outputs of some models contain the batch size. `--no-compare`, because Python takes
-  // seconds to start.
-  await commandHere(buildCommand, ["--allow-random", "--no-compare", path], { home });
+  // `--allow-random`, because outputs of some models contain the batch size.
+  await commandHere(buildCommand, ["--allow-random", path], { home });
 }
 
 function testServer(server: Server): TestServer {

@@ -1,5 +1,5 @@
 /** A model whose hook ends its process, or never returns. */
-import { type RunningCli, startCli } from "./cli.ts";
+import type { RunningCli } from "./cli.ts";
 import type { TempDir } from "./fixture.ts";
 import { modelText, writeModel } from "./model-text.ts";
 import type { TestStore } from "./server.ts";
@@ -26,7 +26,5 @@ export function strayModel(dir: TempDir): Promise<string> {
 
 /** Starts a server of the model. @param gate path prefix of the files that hooks wait for */
 export function serveStray(store: TestStore, gate: string, ...args: string[]): RunningCli {
-  return startCli(["serve", "stray", "--host", "127.0.0.1", "-p", "0", ...args], {
-    env: { SCONCE_HOME: store.home, GATE: gate },
-  });
+  return store.start(["stray", ...args], { GATE: gate });
 }
