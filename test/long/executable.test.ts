@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { bareRoot, bareRootTest } from "../helpers/bare-root.ts";
-import { cli, clientOf, follow } from "../helpers/cli.ts";
+import { clientOf, follow } from "../helpers/cli.ts";
 import { digitsExecutable, executable, systemLibraries } from "../helpers/executable.ts";
 import { fixture, tempDir } from "../helpers/fixture.ts";
 import { cacheFolder } from "../helpers/machine.ts";
@@ -169,15 +169,14 @@ describe("compiling", () => {
   test("into a path that is a folder, or in a missing folder, is refused before compiling", async () => {
     await using dir = await tempDir();
     await using store = await storeWith("lab");
-    const env = { SCONCE_HOME: store.home };
-    expect(await cli(["compile", "lab", "-o", dir.path], { env })).toMatchObject({
+    expect(await store.cliHere(["compile", "lab", "-o", dir.path])).toMatchObject({
       code: 2,
       stderr: `sconce: ${dir.path} is a folder; name a file with --output\n`,
     });
-    const { code, stderr } = await cli(["compile", "lab", "-o", dir.join("absent/server")], { env });
+    const { code, stderr } = await store.cliHere(["compile", "lab", "-o", dir.join("absent/server")]);
     expect(code).toBe(2);
     expect(stderr).toMatch(/absent\/server cannot be written \(ENOENT.*\); name another file with --output\n$/);
-    expect(await cli(["compile", "lab", "--libtorch", "inside"], { env })).toMatchObject({ code: 2 });
-    expect(await cli(["compile", "absent"], { env })).toMatchObject({ code: 1 });
+    expect(await store.cliHere(["compile", "lab", "--libtorch", "inside"])).toMatchObject({ code: 2 });
+    expect(await store.cliHere(["compile", "absent"])).toMatchObject({ code: 1 });
   });
 });

@@ -14,17 +14,18 @@ import { openRunners } from "../../src/engine/open-runners.ts";
 import { goldenTitle } from "../../src/package/store/manifest.ts";
 import { ModelStore } from "../../src/package/store/store.ts";
 import { compareGolden, decodeGolden, encodeGolden } from "../../src/pipeline/golden.ts";
-import { cli } from "../helpers/cli.ts";
-import { cliHere } from "../helpers/command-here.ts";
+import { commandLine } from "../helpers/command-line.ts";
 import { exactPrograms, mistakes, tiedNetworks } from "../helpers/exports.ts";
 import { fixture, tempDir } from "../helpers/fixture.ts";
 
 const [programs, ties] = await Promise.all([exactPrograms(), tiedNetworks()]);
-const env = () => ({ SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: dir.join("cache") });
 const tensors = { inputs: { x: float32("length") }, outputs: { y: float32("length") } };
 const item = [{ dtype: "float32", shape: [4], data: Float32Array.of(1, 2, 3, 4) }] as const;
 
 const dir = fixture(tempDir);
+const sconce = fixture(() =>
+  commandLine({ env: { SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: dir.join("cache") } }),
+);
 
 async function programOf(name: string): Promise<string> {
   const cases: { name: string; file: string }[] = await Bun.file(join(programs, "cases.json")).json();
@@ -64,9 +65,9 @@ test.each([
   ["three-or-more", ""],
 ])("%s.pt2 is compared with PyTorch in batches that the program allows, and packaged", async (name, message) => {
   const file = join(await mistakes(), `${name}.pt2`);
-  const built = await cliHere(["build", file, "--compare"], { env: env() });
+  const built = await sconce.cliHere(["build", file, "--compare"]);
   expect(built).toMatchObject({ code: 0, stderr: expect.stringContaining(message) });
-  const { stdout } = await cliHere(["check", file, "--compare", "--json"], { env: env() });
+  const { stdout } = await sconce.cliHere(["check", file, "--compare", "--json"]);
   expect(JSON.parse(stdout).reference).toMatchObject({ compared: 5, refused: 0, differences: [] });
 });
 
@@ -112,7 +113,7 @@ test("calls of begin and step are compared with PyTorch, and a prefill of one it
   await mkdir(folder);
   for (const name of ["prefill", "step"]) await copyFile(join(ties, `${name}.pt2`), join(folder, `${name}.pt2`));
   await Bun.write(join(folder, "model.ts"), stepsModel);
-  const { stdout, code } = await cliHere(["check", folder, "--compare", "--json"], { env: env() });
+  const { stdout, code } = await sconce.cliHere(["check", folder, "--compare", "--json"]);
   const { reference, findings } = JSON.parse(stdout);
   expect({ code, findings }).toEqual({ code: 0, findings: [] });
   expect(reference).toEqual({ compared: 16, refused: 0, explained: 0, differences: [] });
@@ -147,7 +148,7 @@ test("a call with a list of tensors, which sconce stacks, is compared with PyTor
 });
 
 test("a build stores the outputs of the example, and equal models have equal tags", async () => {
-  const build = () => cliHere(["build", "examples/digits"], { env: env() });
+  const build = () => sconce.cliHere(["build", "examples/digits"]);
   const [one, two] = [await build(), await build()];
   expect(one.stdout).toBe(two.stdout);
   const packaged = await new ModelStore(dir.join("home")).resolve("digits");
@@ -162,7 +163,7 @@ async function builtTies(name: string) {
   await copyFile(join(ties, `${name}.pt2`), join(folder, `${name}.pt2`));
   await copyFile(join(ties, "mask.bin"), join(folder, "mask.bin"));
   await Bun.write(join(folder, "model.ts"), maskModel(name));
-  return cliHere(["build", folder, "--no-compare"], { env: env() });
+  return sconce.cliHere(["build", folder, "--no-compare"]);
 }
 
 test("a build keeps the number of elements that rounding decides", async () => {
@@ -214,7 +215,7 @@ test("a server whose outputs differ from the build's does not start", async () =
       source: title === goldenTitle ? encodeGolden({ ...golden, outputs: wrong }) : path,
     })),
   });
-  const refused = await cli(["serve", "moved", "--port", "0"], { env: env() });
+  const refused = await sconce.cliHere(["serve", "moved", "--port", "0"]);
   expect(refused).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(
@@ -225,9 +226,9 @@ test("a server whose outputs differ from the build's does not start", async () =
 
 test("if Python cannot start, the build says that it compared nothing, and why", async () => {
   await copyFile(await programOf("a branch by an even size"), dir.join("even.pt2"));
-  const { code, stderr } = await cli(["build", dir.join("even.pt2"), "--compare"], {
+  const { code, stderr } = await sconce.cliHere(["build", dir.join("even.pt2"), "--compare"], {
     // With this variable Python cannot find its library, so it does not start.
-    env: { ...env(), PYTHONHOME: dir.join("nowhere") },
+    env: { PYTHONHOME: dir.join("nowhere") },
   });
   const reason = /not compared with PyTorch: (.*)/.exec(stderr)?.[1];
   expect({ code, reason }).toEqual({

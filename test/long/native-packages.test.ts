@@ -2,7 +2,6 @@
 import { expect, test } from "bun:test";
 import { inputsOfSource } from "../../src/cli/build/plain/package-source.ts";
 import { Archive } from "../../src/machine/files/archive.ts";
-import { cli } from "../helpers/cli.ts";
 import { cliHere } from "../helpers/command-here.ts";
 import { failure } from "../helpers/failure.ts";
 import { fixture, tempDir } from "../helpers/fixture.ts";
@@ -65,7 +64,7 @@ test("a package describes its inputs and outputs: names, dtypes and sizes", asyn
   const { stdout } = await cliHere(["build", path, "-t", "several"], { env });
   expect(stdout).toMatch(/^several:[0-9a-f]{12}\n$/);
   const fields = ["gain=100", "right=[1, 2, 3, 4]", "left=[[1, 1, 1, 1], [2, 2, 2, 2], [3, 3, 3, 3]]"];
-  expect(JSON.parse((await cli(["predict", "several", ...fields], { env })).stdout)).toEqual({
+  expect(JSON.parse((await cliHere(["predict", "several", ...fields], { env })).stdout)).toEqual({
     second: [2, 4, 6],
     first: [
       [102, 104, 106, 108],

@@ -4,10 +4,9 @@
  */
 import { expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
-import { cli, type RunningCli, startCli } from "../helpers/cli.ts";
-import { Client } from "../helpers/client.ts";
+import { clientOf, type RunningCli } from "../helpers/cli.ts";
 import { tempDir } from "../helpers/fixture.ts";
-import { modelFolder } from "../helpers/server.ts";
+import { modelFolder, storeWith } from "../helpers/server.ts";
 import { Simulation } from "../helpers/simulation.ts";
 
 test("each reduced size is reported once, however many batches failed", async () => {
@@ -63,11 +62,9 @@ const warnedBy = ({ lines }: RunningCli) =>
     .map((line) => line.slice(line.indexOf("WARN")).replace(/ model=.*/, ""));
 
 test("a full batch that does not fit at warm-up is halved until one fits, with one warning", async () => {
-  await using dir = await tempDir();
-  const env = { SCONCE_HOME: dir.join("home") };
-  expect((await cli(["build", modelFolder("hungry")], { env })).code).toBe(0);
-  await using server = startCli(["serve", "hungry", "--host", "127.0.0.1", "-p", "0"], { env });
-  const client = await clientOf(await server.line("Listening on"));
+  await using store = await storeWith("hungry");
+  await using server = store.start(["hungry"]);
+  const client = await clientOf(server);
   expect(warnedBy(server)).toEqual([`WARN  ${warning(2)}`]);
   const { outputs } = await client.predict(Array.from({ length: 20 }, (_, x) => ({ x })));
   expect(outputs).toEqual(Array.from({ length: 20 }, (_, x) => ({ y: 2 * x })));
@@ -77,7 +74,6 @@ test("a full batch that does not fit at warm-up is halved until one fits, with o
 
 test("batches that do not fit while serving run in halves, with one warning for each size", async () => {
   await using dir = await tempDir();
-  const env = { SCONCE_HOME: dir.join("home") };
   // The model has a dynamic size and no example, so no batch runs before the first prediction.
   const text = (await Bun.file(`${modelFolder("hungry")}/model.ts`).text())
     .replaceAll("float32()", 'float32("length")')
@@ -85,9 +81,9 @@ test("batches that do not fit while serving run in halves, with one warning for 
     .replace("Float32Array.of(x), []", "Float32Array.of(x), [1]");
   await Bun.write(dir.join("model.ts"), text);
   await copyFile(`${modelFolder("hungry")}/hungry.pt`, dir.join("hungry.pt"));
-  expect((await cli(["build", dir.path], { env })).code).toBe(0);
-  await using server = startCli(["serve", "hungry", "--host", "127.0.0.1", "-p", "0"], { env });
-  const client = await clientOf(await server.line("Listening on"));
+  await using store = await storeWith(dir.path);
+  await using server = store.start(["hungry"]);
+  const client = await clientOf(server);
   for (let i = 0; i < 3; i++) {
     const { status, outputs } = await client.predict(Array.from({ length: 64 }, (_, x) => ({ x })));
     expect({ status, outputs }).toEqual({
@@ -101,7 +97,3 @@ test("batches that do not fit while serving run in halves, with one warning for 
   expect(warned).toEqual([8, 4, 2].map((size) => `WARN  ${warning(size)}`).filter((line) => warned.includes(line)));
   expect(warned.at(-1)).toBe(`WARN  ${warning(2)}`);
 });
-
-async function clientOf(line: string): Promise<Client> {
-  return new Client(new URL(/http:\S+/.exec(line)?.[0] ?? ""));
-}

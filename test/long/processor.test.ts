@@ -5,7 +5,7 @@ import { arch } from "node:os";
 import { WeightsFile } from "../../src/engine/program/weights-file.ts";
 import { mediaTypes } from "../../src/package/store/manifest.ts";
 import { ModelStore } from "../../src/package/store/store.ts";
-import { cli } from "../helpers/cli.ts";
+import { cliHere } from "../helpers/command-here.ts";
 import { type TempDir, tempDir } from "../helpers/fixture.ts";
 import { withMetadata } from "../helpers/rewritten-package.ts";
 import { fixtures } from "../helpers/weights.ts";
@@ -74,6 +74,6 @@ export default defineModel({
   }
 
   function run(dir: TempDir, ...args: string[]) {
-    return cli(args, { env: { SCONCE_HOME: dir.join("store") } });
+    return cliHere(args, { env: { SCONCE_HOME: dir.join("store") } });
   }
 });

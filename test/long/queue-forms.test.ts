@@ -5,7 +5,6 @@ import { messageOf } from "../../src/base/errors.ts";
 import { parseRedisAddress } from "../../src/predictions/redis/redis-address.ts";
 import { RedisLink } from "../../src/predictions/redis/redis-link.ts";
 import { makeCertificates } from "../helpers/certificates.ts";
-import { startCli } from "../helpers/cli.ts";
 import { fixture, tempDir } from "../helpers/fixture.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { hold } from "../helpers/hold.ts";
@@ -90,8 +89,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     ["wants another password", () => `redis://:wrong@127.0.0.1:${port}`, "WRONGPASS"],
   ])("that %s at the start of a server is reported with the reason", async (_, url, reason) => {
     await redis.client.config("SET", "requirepass", "secret");
-    const args = ["-p", "0", "--host", "127.0.0.1", "--role", "front", "--queue", url()];
-    await using server = startCli(["serve", "lab", ...args], { env: { SCONCE_HOME: store.home } });
+    await using server = store.start(["lab", "--role", "front", "--queue", url()]);
     expect(await server.line("The queue cannot be used")).toContain(`there is no connection to it: ${reason}`);
   });
 

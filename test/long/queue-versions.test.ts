@@ -5,7 +5,6 @@
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { ServeConfig } from "../../src/server/config.ts";
-import { cli } from "../helpers/cli.ts";
 import type { PredictionBody } from "../helpers/client.ts";
 import { fixture, tempDir } from "../helpers/fixture.ts";
 import { writeModel } from "../helpers/model-text.ts";
@@ -27,7 +26,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
     const builds = Object.entries(beyond).map(async ([version, more]) => {
       const changed = text.replace("(y.data[0] ?? 0)", `(y.data[0] ?? 0) + ${more}`);
       const folder = await writeModel(source, changed, version);
-      return cli(["build", "--allow-random", "-t", `:${version}`, folder], { env: { SCONCE_HOME: store.home } });
+      return store.cliHere(["build", "--allow-random", "-t", `:${version}`, folder]);
     });
     expect((await Promise.all(builds)).map(({ stderr, code }) => (code === 0 ? "" : stderr))).toEqual(["", ""]);
   });

@@ -1,14 +1,12 @@
 /** `sconce serve` reports how many layers of a model have weights that are arranged for the processor. */
 import { expect, test } from "bun:test";
-import { startCli } from "../helpers/cli.ts";
-import { fixture, tempDir } from "../helpers/fixture.ts";
+import { storeWith } from "../helpers/server.ts";
 import { fixtures } from "../helpers/weights.ts";
 
-const dir = fixture(tempDir);
-
 test("`serve` reports how many layers are packed", async () => {
-  const options = ["--port", "0", "--host", "127.0.0.1", "--log-level", "info", "--threads", "1", "--device", "cpu"];
+  const options = ["--log-level", "info", "--threads", "1", "--device", "cpu"];
   const path = (await fixtures()).path("layers/exported.pt2");
-  await using server = startCli(["serve", path, ...options], { env: { SCONCE_HOME: dir.path } });
+  await using store = await storeWith();
+  await using server = store.start([path, ...options]);
   expect(await server.line("Running on")).toContain(", 8 layers packed, max batch size");
 });

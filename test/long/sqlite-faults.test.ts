@@ -3,7 +3,7 @@ import { Database } from "bun:sqlite";
 import { describe, expect, spyOn, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";
 import { log } from "../../src/base/log.ts";
-import { clientOf, startCli } from "../helpers/cli.ts";
+import { clientOf } from "../helpers/cli.ts";
 import { failure, failureOf } from "../helpers/failure.ts";
 import { type TempDir, tempDir } from "../helpers/fixture.ts";
 import { killedAfter } from "../helpers/killed-store.ts";
@@ -159,9 +159,7 @@ test.each(["deleted", "replaced"])(
     await using dir = await tempDir();
     const path = dir.join("predictions.db");
     await using models = await storeWith("lab");
-    await using server = startCli(["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--store", path], {
-      env: { SCONCE_HOME: models.home },
-    });
+    await using server = models.start(["lab", "--store", path]);
     const client = await clientOf(server);
     const { prediction_id: id } = await client.create([{ x: 1 }]);
     expect(await client.end(id)).toMatchObject({ status: "success" });

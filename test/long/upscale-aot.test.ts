@@ -4,8 +4,8 @@ import { join } from "node:path";
 import model from "../../examples/upscale/model.ts";
 import type { Tensor } from "../../src/author/tensor.ts";
 import { ModelStore } from "../../src/package/store/store.ts";
-import { cli } from "../helpers/cli.ts";
 import { tempDir } from "../helpers/fixture.ts";
+import { storeWith } from "../helpers/server.ts";
 import { sessions } from "../helpers/sessions.ts";
 import { withWeights } from "../helpers/upscale.ts";
 import { packages } from "../helpers/weights.ts";
@@ -37,12 +37,12 @@ test("the compiled and the exported program give equal pixels for pictures of an
 
 test("compiled weights in place of the program are packaged and served", async () => {
   await using dir = await tempDir();
-  const env = { SCONCE_HOME: dir.join("home") };
+  await using store = await storeWith();
   const folder = await withWeights(dir.join("upscale"), compiled);
-  expect((await cli(["build", folder, "-t", ":aot"], { env })).code).toBe(0);
-  const ahead = await new ModelStore(env.SCONCE_HOME).resolve("upscale:aot");
+  expect((await store.cliHere(["build", folder, "-t", ":aot"])).code).toBe(0);
+  const ahead = await new ModelStore(store.home).resolve("upscale:aot");
   expect(ahead.layer("upscale.pt2").size).toBe(Bun.file(compiled).size);
-  const predicted = await cli(["predict", "upscale:aot", `image=${join(example, "samples/coffee.jpg")}`], { env });
+  const predicted = await store.cliHere(["predict", "upscale:aot", `image=${join(example, "samples/coffee.jpg")}`]);
   expect(predicted.stdout).toContain("data:image/png;base64,");
 }, 600_000);
 
