@@ -8,15 +8,13 @@ import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
 import { uncheckedModules } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";
 import { sessions } from "./helpers/sessions.ts";
-import { filled } from "./helpers/tensors.ts";
+import { ones } from "./helpers/tensors.ts";
 
 const open = sessions();
 const folder = await uncheckedModules();
 
 const session = (file: string, input: readonly (number | string)[], output: readonly (number | string)[]) =>
   open({ path: join(folder, file), inputs: { x: float32(...input) }, outputs: { y: float32(...output) } });
-
-const ones = (...shape: number[]) => filled(1, ...shape);
 
 test("a traced LSTM refuses an input of the wrong width, and runs the next input", async () => {
   const lstm = await session("lstm.pt", ["time", "width"], ["time", 3]);

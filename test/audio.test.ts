@@ -1,10 +1,10 @@
 /** Audio fields: WAV and FLAC files become samples of one rate, samples become WAV; limits, and malicious files. */
 import { describe, expect, test } from "bun:test";
 import { Resampler, resampledLength } from "../src/author/audio/resample.ts";
-import { SconceError } from "../src/base/errors.ts";
 import { Audio, audio, z } from "../src/index.ts";
 import files from "./data/audio-files.json";
 import resampled from "./data/resampled.json";
+import { audioFault, audioOf } from "./helpers/audio.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -13,15 +13,6 @@ import { decoders } from "./helpers/sounds.ts";
 
 const flac = Uint8Array.fromBase64(files["flac 16 stereo"].file);
 const wav = Uint8Array.fromBase64(files["wav PCM_16"].file);
-
-const audioOf = (bytes: Uint8Array, mediaType = "audio/wav") => new Audio({ bytes, mediaType }, { decoders });
-const faultOf = (bytes: Uint8Array, field = audio({ decoders })) => {
-  const decoded = z.decode(field, "https://example.com/a.wav");
-  decoded.fill({ bytes, mediaType: "audio/wav" });
-  return failureOf(decoded.samples()).then((error) =>
-    error instanceof SconceError ? `${error.code}: ${error.message}` : error,
-  );
-};
 
 describe("samples()", () => {
   test.each(["flac 16 mono", "flac 16 stereo", "flac 24 stereo", "flac 8 mono"] as const)(
@@ -105,23 +96,23 @@ describe("a file", () => {
     ["without bytes", new Uint8Array(), `empty and not audio that can be read; send ${formats}`],
     ["that is cut off (WAV)", wav.subarray(0, -10), "audio that is damaged or cannot be read: it is cut off"],
   ])("%s is refused", async (_, bytes, message) => {
-    expect(await faultOf(bytes)).toBe(`file_invalid: https://example.com/a.wav is ${message}`);
+    expect(await audioFault(bytes)).toBe(`file_invalid: https://example.com/a is ${message}`);
   });
 
   test("in a format without a decoder is refused with the line that installs one", async () => {
-    expect(await faultOf(flac, audio())).toBe(
-      "file_invalid: https://example.com/a.wav is FLAC, for which this model has no decoder; its author can run: npm install @wasm-audio-decoders/flac (docs/declare.md#decoders)",
+    expect(await audioFault(flac, audio())).toBe(
+      "file_invalid: https://example.com/a is FLAC, for which this model has no decoder; its author can run: npm install @wasm-audio-decoders/flac (docs/declare.md#decoders)",
     );
   });
 
   test("that is longer than its field allows is refused: a WAV by its header, a FLAC after so many samples", async () => {
     const seconds = Audio.fromSamples({ data: new Float32Array(50_400), rate: 8000 }).bytes;
-    expect(await faultOf(seconds, audio({ maxSeconds: 5 }))).toBe(
-      "file_too_large: https://example.com/a.wav has 6.3 seconds; this field takes at most 5",
+    expect(await audioFault(seconds, audio({ maxSeconds: 5 }))).toBe(
+      "file_too_large: https://example.com/a has 6.3 seconds; this field takes at most 5",
     );
     const silence = Uint8Array.fromBase64(files["flac silence"].file);
-    expect(await faultOf(silence, audio({ maxSeconds: 5, decoders }))).toBe(
-      "file_too_large: https://example.com/a.wav has more than 5 seconds; this field takes no more",
+    expect(await audioFault(silence, audio({ maxSeconds: 5, decoders }))).toBe(
+      "file_too_large: https://example.com/a has more than 5 seconds; this field takes no more",
     );
   });
 });

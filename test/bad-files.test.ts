@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { Client } from "./helpers/client.ts";
+import { dataUri } from "./helpers/data-uri.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { notPictures } from "./helpers/not-pictures.ts";
@@ -14,8 +15,7 @@ const plain = await read("data/media/rgb.png");
 const jpeg = await read("data/media/progressive.jpg");
 const huge = await read("data/media/huge.png");
 
-const asData = (bytes: Uint8Array, mediaType = "image/png") => `data:${mediaType};base64,${bytes.toBase64()}`;
-const good = asData(white);
+const good = dataUri(white);
 const unreadable = /^The file is not an image that can be read; send JPEG, PNG, WebP, GIF or BMP$/;
 const broken = /^The file is an image that is damaged or cut off$|^The file is not an image that can be read; /;
 
@@ -23,17 +23,17 @@ const broken = /^The file is an image that is damaged or cut off$|^The file is n
 const inData: readonly (readonly [name: string, image: string, reason: RegExp])[] = [
   ...Object.entries(notPictures).map(
     ([name, bytes]) =>
-      [name, asData(bytes), /^(a|only)\b.*(GIF|PNG|JPEG|WebP|BMP)/.test(name) ? broken : unreadable] as const,
+      [name, dataUri(bytes), /^(a|only)\b.*(GIF|PNG|JPEG|WebP|BMP)/.test(name) ? broken : unreadable] as const,
   ),
-  ["sound that says so", asData(notPictures["WAV sound"] ?? plain, "audio/wav"), unreadable],
+  ["sound that says so", dataUri(notPictures["WAV sound"] ?? plain, "audio/wav"), unreadable],
   ["a text that says so", "data:,a%20seven", unreadable],
   ["an empty file", "data:image/png;base64,", /^The file is empty and not an image/],
   ["an empty text", "data:,", /^The file is empty and not an image/],
-  ["a PNG that is cut off", asData(plain.subarray(0, plain.length - 200)), broken],
-  ["a JPEG that is cut off", asData(jpeg.subarray(0, jpeg.length - 200)), broken],
+  ["a PNG that is cut off", dataUri(plain.subarray(0, plain.length - 200)), broken],
+  ["a JPEG that is cut off", dataUri(jpeg.subarray(0, jpeg.length - 200)), broken],
   [
     "30,000 × 30,000 pixels",
-    asData(huge),
+    dataUri(huge),
     /^The file is an image of 30000 × 30000 pixels; this field takes at most \d+/,
   ],
 ];

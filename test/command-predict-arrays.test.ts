@@ -5,6 +5,7 @@ import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
+import { type NpyParts, npy } from "./helpers/npy.ts";
 import { storeWith } from "./helpers/server.ts";
 
 const fields = `z.object({
@@ -66,22 +67,6 @@ test("the usage explains array values", async () => {
   });
 });
 
-interface Parts {
-  readonly descr: string;
-  readonly shape: string;
-  readonly data: Uint8Array;
-  readonly order?: string;
-  readonly version?: number;
-}
-
-/** A file in NumPy's format (numpy.lib.format). */
-function npy({ descr, shape, data, order = "False", version = 1 }: Parts): Uint8Array {
-  const header = `{'descr': ${descr}, 'fortran_order': ${order}, 'shape': ${shape}, }\n`;
-  const length = Buffer.alloc(version === 1 ? 2 : 4);
-  length.writeUIntLE(header.length, 0, length.length);
-  return Buffer.concat([Buffer.from([0x93, ...Buffer.from("NUMPY"), version, 0]), length, Buffer.from(header), data]);
-}
-
 const floats = (...values: number[]) => new Uint8Array(Float32Array.from(values).buffer);
 const doubles = (...values: number[]) => new Uint8Array(Float64Array.from(values).buffer);
 
@@ -98,7 +83,7 @@ describe("a NumPy file", () => {
     expect(raw).toEndWith(`;base64,${bytes.toBase64()}`);
   });
 
-  test.each<[what: string, parts: Parts, field: string, part: string]>([
+  test.each<[what: string, parts: NpyParts, field: string, part: string]>([
     [
       "of numbers that its field does not take",
       { descr: "'<f8'", shape: "(2,)", data: doubles(1, 2.5) },

@@ -12,13 +12,12 @@ import { fixture } from "./helpers/fixture.ts";
 import { ownBytes } from "./helpers/own-memory.ts";
 import { until } from "./helpers/running.ts";
 import { sessions } from "./helpers/sessions.ts";
+import { floats } from "./helpers/tensors.ts";
 
 const [path, program] = [await deviceTensors(), await appendingProgram()];
 const open = sessions();
 const session = fixture(() => open({ path }));
 const other = fixture(() => open({ path }));
-
-const floats = (...values: number[]) => tensor(Float32Array.of(...values), [values.length]);
 
 async function tensorOf(
   method: string,

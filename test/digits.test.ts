@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { fileURLToPath } from "node:url";
 import { heldOutDigits } from "../examples/digits/heldout.ts";
+import { fileUri } from "./helpers/data-uri.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
 
 const folder = fileURLToPath(new URL("../examples/digits", import.meta.url));
@@ -21,10 +22,6 @@ test("the example digits, served, reads at least 98 of 100 digits that its train
 
 test("the example digits reads digits of another size and on white paper", async () => {
   const names = ["3", "4", "7", "9"];
-  const images = await Promise.all(
-    names.map(
-      async (name) => `data:image/png;base64,${(await Bun.file(`${folder}/samples/${name}.png`).bytes()).toBase64()}`,
-    ),
-  );
+  const images = await Promise.all(names.map((name) => fileUri(`${folder}/samples/${name}.png`)));
   expect(await read(images)).toEqual(names.map(Number));
 });

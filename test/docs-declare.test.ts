@@ -3,12 +3,12 @@ import { expect } from "bun:test";
 import { z } from "zod";
 import { Audio, Image } from "../src/index.ts";
 import files from "./data/audio-files.json";
+import { bytesOfUri } from "./helpers/data-uri.ts";
 import { testPageModels } from "./helpers/page-models.ts";
 
 const white = (
   await Image.fromPixels({ data: new Uint8Array(4 * 5 * 3).fill(255), width: 5, height: 4, channels: 3 })
 ).toDataUri();
-const bytesOf = (dataUri: string) => Uint8Array.fromBase64(dataUri.split(",")[1] ?? "");
 const light = Array.from({ length: 100 }, (_, i) => i / 100);
 
 testPageModels("docs/declare.md", {
@@ -33,7 +33,7 @@ testPageModels("docs/declare.md", {
     async check(output) {
       const { sharper } = z.object({ sharper: z.string() }).parse(output);
       expect(sharper).toStartWith("data:image/webp;base64,");
-      const picture = new Image({ bytes: bytesOf(sharper), mediaType: "image/webp" });
+      const picture = new Image({ bytes: bytesOfUri(sharper), mediaType: "image/webp" });
       expect(await picture.size()).toEqual({ width: 5, height: 4 });
     },
   },
@@ -42,7 +42,7 @@ testPageModels("docs/declare.md", {
     input: { speech: `data:audio/wav;base64,${files["wav PCM_16"].file}` },
     async check(output) {
       const { clean } = z.object({ clean: z.string() }).parse(output);
-      const { rate, length } = await new Audio({ bytes: bytesOf(clean), mediaType: "audio/wav" }).samples();
+      const { rate, length } = await new Audio({ bytes: bytesOfUri(clean), mediaType: "audio/wav" }).samples();
       expect([rate, length]).toEqual([16_000, Math.ceil((300 * 16_000) / 22_050)]);
     },
   },

@@ -2,10 +2,11 @@
 import { expect } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { dataUri } from "./helpers/data-uri.ts";
 import { testPageModels } from "./helpers/page-models.ts";
 
 const sample = Uint8Array.from(readFileSync(join(import.meta.dir, "../examples/digits/samples/3.png")));
-const picture = `data:image/png;base64,${sample.toBase64()}`;
+const picture = dataUri(sample);
 
 testPageModels("docs/migrate.md", {
   "classifier/model.ts": {

@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { dataUri } from "./helpers/data-uri.ts";
 import { testPageModels } from "./helpers/page-models.ts";
 import { runPage } from "./helpers/reader.ts";
 import { blocksOf } from "./helpers/readme.ts";
@@ -13,7 +14,7 @@ const three = await readFile(join(digits, "samples/3.png"));
 
 testPageModels("README.md", {
   "digits/model.ts": {
-    input: { image: `data:image/png;base64,${three.toString("base64")}` },
+    input: { image: dataUri(three) },
     files: { "digits.pt2": await readFile(join(digits, "digits.pt2")), "samples/3.png": three },
     async check(output) {
       const blocks = blocksOf(await readFile(join(root, "README.md"), "utf8"));

@@ -1,8 +1,9 @@
 /** Predictions go on while other inputs fail, hang or are large. */
 import { expect, test } from "bun:test";
+import { fileUri } from "./helpers/data-uri.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
-import { storeWith } from "./helpers/server.ts";
+import { modelFolder, storeWith } from "./helpers/server.ts";
 
 const store = fixture(() => storeWith("lab", "stage", "picture"));
 
@@ -18,7 +19,7 @@ test("inputs without files overtake any number of predictions whose files hang",
   await using gate = hold();
   for (const i of [1, 2, 3, 4]) await server.client.create([{ image: gate.url(`${i}`) }, { image: gate.url(`${i}`) }]);
   await gate.arrived("1");
-  const image = `data:image/png;base64,${(await Bun.file(`${import.meta.dir}/models/picture/white.png`).bytes()).toBase64()}`;
+  const image = await fileUri(`${modelFolder("picture")}/white.png`);
   expect((await server.client.predict([{ image }])).status).toBe("success");
 });
 

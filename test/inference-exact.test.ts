@@ -1,18 +1,11 @@
 /** The Open Inference Protocol v2 carries numbers that JSON cannot express, in both directions. */
 import { describe, expect, test } from "bun:test";
 import { fixture, tempDir } from "./helpers/fixture.ts";
-import {
-  binaryAnswer,
-  binaryBody,
-  bytesOf,
-  type GivenTensor,
-  type InferBody,
-  post,
-  refusalOf,
-} from "./helpers/inference.ts";
+import { binaryAnswer, binaryBody, type GivenTensor, type InferBody, post, refusalOf } from "./helpers/inference.ts";
 import { writeModel } from "./helpers/model-text.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { storeWith, type TestServer } from "./helpers/server.ts";
+import { bytesOf } from "./helpers/tensors.ts";
 
 const model = `import { defineModel, float32, int64, ndarray, tensor, z } from "sconce";
 

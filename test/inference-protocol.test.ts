@@ -9,7 +9,6 @@ import {
   binaryAnswer,
   binaryBody,
   binaryInputs,
-  bytesOf,
   changed,
   columns,
   elements,
@@ -24,6 +23,7 @@ import { writeModel } from "./helpers/model-text.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer } from "./helpers/server.ts";
 import { tensorModel } from "./helpers/tensor-model.ts";
+import { bytesOf } from "./helpers/tensors.ts";
 
 let version: string;
 
@@ -38,8 +38,7 @@ beforeAll(async () => {
 async function tagOf({ client }: TestServer): Promise<string> {
   return ((await (await client.fetch("/")).json()) as { tag: string }).tag;
 }
-const infer = (body: unknown, headers: Record<string, string> = {}) =>
-  post(tensors, inferPath, typeof body === "string" ? body : JSON.stringify(body), headers);
+const inference = fixture(() => tensors.client.at(inferPath));
 
 describe("a server", () => {
   test("names itself, its version and its extensions of the protocol", async () => {
@@ -99,7 +98,7 @@ describe("a model", () => {
 
 describe("an inference", () => {
   test("in JSON returns each tensor, and has the model and the id of the request", async () => {
-    const response = await infer({ id: "mine", inputs: jsonInputs });
+    const response = await inference.post({ id: "mine", inputs: jsonInputs });
     expect(response.headers.get("content-type")).toBe("application/json");
     const body = (await response.json()) as InferBody;
     expect(body).toMatchObject({ model_name: "lab/tensors", model_version: version, id: "mine" });
@@ -132,7 +131,7 @@ describe("an inference", () => {
     ["one value per row as shape [n, 1]", "number", [2, 1], [[0.25], [1e-9]]],
   ])("accepts %s, too", async (_, name, shape, data) => {
     const { outputs } = (await (
-      await infer({ ...changed(name, { shape, data }), outputs: [{ name }] })
+      await inference.post({ ...changed(name, { shape, data }), outputs: [{ name }] })
     ).json()) as InferBody;
     const flat: unknown[] = data.flat(3);
     expect(outputs).toEqual([{ name, datatype: "FP64", shape: shape.at(-1) === 1 ? [2] : shape, data: flat }]);
@@ -161,7 +160,7 @@ describe("an inference", () => {
 
   test("returns the requested outputs in the requested order, each in JSON or binary", async () => {
     const outputs = [{ name: "text", parameters: { binary_data: true } }, { name: "int8" }];
-    const { body, bytes } = await binaryAnswer(await infer({ inputs: jsonInputs, outputs }));
+    const { body, bytes } = await binaryAnswer(await inference.post({ inputs: jsonInputs, outputs }));
     expect(body.outputs).toEqual([
       { name: "text", datatype: "BYTES", shape: [2], parameters: { binary_data_size: 10 } },
       { name: "int8", datatype: "INT8", shape: [2, 2], data: [-128, 127, 0, 1] },

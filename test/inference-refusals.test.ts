@@ -11,8 +11,7 @@ const dir = fixture(tempDir);
 const store = fixture(async () => storeWith("lab", "picture", await writeModel(dir, tensorModel)));
 const tensors = fixture(() => store.serve("lab/tensors"));
 
-const infer = (body: unknown, headers: Record<string, string> = {}) =>
-  post(tensors, inferPath, typeof body === "string" ? body : JSON.stringify(body), headers);
+const inference = fixture(() => tensors.client.at(inferPath));
 
 describe("a refusal", () => {
   test.each([
@@ -45,7 +44,7 @@ describe("a refusal", () => {
     ["a body without inputs", {}, "the request is invalid at inputs"],
     ["no JSON", "{", "the body is not JSON"],
   ])("names %s", async (_, body, message) => {
-    const [status, error] = await refusalOf(await infer(body));
+    const [status, error] = await refusalOf(await inference.post(body));
     expect([status, error]).toEqual([400, expect.stringContaining(message)]);
   });
 
@@ -85,7 +84,7 @@ describe("a refusal", () => {
   });
 
   test("names a header that exceeds the body", async () => {
-    expect(await refusalOf(await infer("{}", { "Inference-Header-Content-Length": "3" }))).toEqual([
+    expect(await refusalOf(await inference.post("{}", { "Inference-Header-Content-Length": "3" }))).toEqual([
       400,
       "Inference-Header-Content-Length is 3, and the body has 2 bytes",
     ]);
@@ -142,7 +141,7 @@ describe("a refusal", () => {
     const counted = () =>
       tensors.client.metric('sconce_http_requests_total{route="/v2/models/{model}/infer",code="400"}');
     const before = [await refused(), await counted()];
-    await infer({ inputs: [] });
+    await inference.post({ inputs: [] });
     expect([await refused(), await counted()]).toEqual(before.map((count) => count + 1));
   });
 });

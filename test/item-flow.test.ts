@@ -12,15 +12,9 @@ import { wholeText } from "../src/pipeline/output-encoder.ts";
 import { runDemo } from "../src/pipeline/run-demo.ts";
 import { anyModel, flowOf, HeldEngine, InstantEngine, inputs, numbers } from "./helpers/held-engine.ts";
 import { hold } from "./helpers/hold.ts";
-import { loopTurns } from "./helpers/loop-turns.ts";
+import { busy, loopTurns } from "./helpers/loop-turns.ts";
 
 const COUNT = 200;
-
-/** Blocks the thread for 2 ms. */
-function busy(): void {
-  const end = performance.now() + 2;
-  while (performance.now() < end);
-}
 
 test("even if the device takes no time, the event loop turns before all inputs are prepared", async () => {
   let prepared = 0;
@@ -55,7 +49,7 @@ test("while outputs of a batch are slow, the event loop turns", async () => {
   const model = defineModel({
     ...numbers,
     postprocess: () => {
-      busy();
+      busy(2);
       return { y: 1 };
     },
   });

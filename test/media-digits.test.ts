@@ -3,6 +3,7 @@ import { canonicalize, side } from "../examples/digits/canonicalize.ts";
 import { greyPicture } from "../examples/digits/grey-picture.ts";
 import { heldOutDigits, python } from "../examples/digits/heldout.ts";
 import { Image } from "../src/author/media.ts";
+import { greatestDifference } from "./helpers/tensors.ts";
 
 /** Prepares a picture as the model.ts of the example digits does. */
 async function canonical(image: Image): Promise<Float32Array> {
@@ -10,18 +11,18 @@ async function canonical(image: Image): Promise<Float32Array> {
 }
 
 /** Largest difference between pixels that TypeScript and Python have prepared, in units of 1/255. */
-function greatestDifference(ours: Float32Array, theirs: string): number {
-  const expected = Buffer.from(theirs, "hex");
-  expect(expected.length).toBe(ours.length);
-  return ours.reduce((greatest, value, i) => Math.max(greatest, Math.abs(value * 255 - (expected[i] ?? 0))), 0);
-}
+const differenceOf = (ours: Float32Array, theirs: string) =>
+  greatestDifference(
+    ours.map((value) => value * 255),
+    Buffer.from(theirs, "hex"),
+  );
 
 describe("the digits example prepares pictures as in its training", () => {
   for (const [name, expected] of Object.entries(python.samples)) {
     test(`samples/${name}`, async () => {
       const bytes = await Bun.file(new URL(`../examples/digits/samples/${name}`, import.meta.url)).bytes();
       const pixels = await canonical(new Image({ bytes, mediaType: "image/png" }));
-      expect(greatestDifference(pixels, expected)).toBeLessThanOrEqual(3);
+      expect(differenceOf(pixels, expected)).toBeLessThanOrEqual(3);
     });
   }
 
@@ -31,7 +32,7 @@ describe("the digits example prepares pictures as in its training", () => {
       const image = digits[i]?.image;
       expect(image).toBeDefined();
       // Python's values are rounded to bytes, which is half a unit.
-      if (image) expect(greatestDifference(await canonical(image), expected)).toBeLessThanOrEqual(0.51);
+      if (image) expect(differenceOf(await canonical(image), expected)).toBeLessThanOrEqual(0.51);
     }
   });
 

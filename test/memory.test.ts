@@ -6,6 +6,7 @@ import { describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { problemOf } from "./helpers/client.ts";
 import { palettePng } from "./helpers/crafted-pictures.ts";
+import { dataUri } from "./helpers/data-uri.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { type RawServer, rawServer } from "./helpers/raw-server.ts";
@@ -155,7 +156,7 @@ describe("fetched files", () => {
 
 describe("pictures", () => {
   const picture = (side: number) => ({
-    image: `data:image/png;base64,${palettePng(side, side).toString("base64")}`,
+    image: dataUri(palettePng(side, side)),
   });
 
   test("that could never fit are refused", async () => {

@@ -6,16 +6,13 @@ import { float32, tensor } from "../src/author/tensor.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { sessions } from "./helpers/sessions.ts";
-import { rowOf } from "./helpers/tensors.ts";
+import { floats, rowOf } from "./helpers/tensors.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 const path = join(import.meta.dir, "models/methods.pt");
 const made = fixture(fixtures, 600_000);
 const open = sessions();
-const opened = (file: string) => open({ path: file });
-const methods = fixture(() => opened(path));
-
-const floats = (...values: number[]) => tensor(Float32Array.of(...values), [values.length]);
+const methods = fixture(() => open({ path }));
 
 describe("a method receives", () => {
   const cases: [string, string, CallArgument[], CallResult][] = [
@@ -64,7 +61,7 @@ describe("a method returns", () => {
   });
 
   test("a tensor that later calls do not overwrite, even if the module does", async () => {
-    const session = await opened(path);
+    const session = await open({ path });
     const before = await session.call("keep", []);
     await session.call("bump", []);
     expect(before).toEqual(floats(0, 0));
@@ -74,14 +71,14 @@ describe("a method returns", () => {
 
 describe("a module", () => {
   test("keeps its state between calls, separately for each session", async () => {
-    const [one, other] = await Promise.all([opened(path), opened(path)]);
+    const [one, other] = await Promise.all([open({ path }), open({ path })]);
     await Promise.all([one.call("bump", []), one.call("bump", []), other.call("bump", [])]);
     expect(await one.call("keep", [])).toEqual(floats(2, 2));
     expect(await other.call("keep", [])).toEqual(floats(1, 1));
   });
 
   test("runs calls and batches in the order in which they were started", async () => {
-    const session = await opened(path);
+    const session = await open({ path });
     const results: CallResult[] = [];
     for (let i = 0; i < 20; i++) session.call("bump", []);
     session.call("keep", []).then((kept) => results.push(kept));
@@ -108,7 +105,7 @@ describe("a module", () => {
 describe("an AOTInductor package", () => {
   test("has the method forward, with results in order", async () => {
     const fixture = made.get("aotinductor float32 one tuple");
-    const session = await opened(fixture.path);
+    const session = await open({ path: fixture.path });
     const [x] = fixture.items[5] ?? [];
     if (x === undefined) throw new Error("the fixture has no item");
     const result = await session.call("forward", [{ ...x, shape: [1, ...x.shape] }]);
@@ -116,7 +113,7 @@ describe("an AOTInductor package", () => {
   });
 
   test("has no other method, and accepts only tensors", async () => {
-    const session = await opened(made.get("aotinductor float32 one tuple").path);
+    const session = await open({ path: made.get("aotinductor float32 one tuple").path });
     expect(await failure(session.call("reset", []))).toBe(
       "run_failed: an AOTInductor package has no method reset; it has (forward)",
     );

@@ -11,14 +11,12 @@ import { run } from "./helpers/child-output.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { sessions } from "./helpers/sessions.ts";
-import { filled } from "./helpers/tensors.ts";
+import { ones } from "./helpers/tensors.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 const made = fixture(fixtures, 600_000);
 const dir = fixture(tempDir);
 const open = sessions();
-
-const ones = (...shape: number[]) => filled(1, ...shape);
 
 const session = (file: string, options: Partial<SessionOptions> = {}) =>
   open({ path: made.path(file), inputs: { x: float32(4) }, outputs: { y: float32(4) }, ...options });

@@ -6,14 +6,11 @@ import { fixture, tempDir } from "./helpers/fixture.ts";
 import { withCode } from "./helpers/rewritten-package.ts";
 import { sessions } from "./helpers/sessions.ts";
 import { closeWithin, filled, rowOf } from "./helpers/tensors.ts";
-import { type Fixture, fixtures } from "./helpers/weights.ts";
+import { fixtures } from "./helpers/weights.ts";
 
 const made = fixture(fixtures, 600_000);
 
 const open = sessions();
-
-const session = ({ path, inputs, outputs }: Pick<Fixture, "path" | "inputs" | "outputs">) =>
-  open({ path, inputs, outputs });
 
 const expectClose = closeWithin(1e-5);
 
@@ -26,7 +23,7 @@ test.each([...combinations, "aotinductor float32 one tuple"])(
   "%s has PyTorch's values, in one batch and alone",
   async (name) => {
     const fixture = made.get(name);
-    const opened = await session(fixture);
+    const opened = await open(fixture);
     expectClose(await opened.run(fixture.items), fixture.expected);
     for (const i of [0, 17, 63]) {
       const item = fixture.items[i] ?? [];
@@ -42,24 +39,24 @@ test("a package that returns a list has PyTorch's values, like a package that re
   // The output spec as torch.export writes it. An additional blank keeps the length when "tuple" becomes "list".
   const spec = (type: string) => `[1, {"type":${type}, "context": "null", "children_spec": [{"type": null`;
   await Bun.write(path, withCode(await readFile(fixture.path), spec(' "builtins.tuple"'), spec('  "builtins.list"')));
-  const opened = await session({ ...fixture, path });
+  const opened = await open({ ...fixture, path });
   expectClose(await opened.run(fixture.items), fixture.expected);
 });
 
 test("inputs are matched by name, even if the order of forward's arguments is another", async () => {
   const fixture = made.get("torchscript float32 several tensor");
   const inputs = Object.fromEntries(Object.entries(fixture.inputs).reverse());
-  const opened = await session({ ...fixture, inputs });
+  const opened = await open({ ...fixture, inputs });
   expectClose(await opened.run(fixture.items.map((item) => item.toReversed())), fixture.expected);
 });
 
 test("outputs of a dict and of a NamedTuple are matched by name", async () => {
   const fixture = made.get("torchscript int64 several dict");
   const outputs = Object.fromEntries(Object.entries(fixture.outputs).reverse());
-  const opened = await session({ ...fixture, outputs });
+  const opened = await open({ ...fixture, outputs });
   expectClose(await opened.run(fixture.items), fixture.expected.toReversed());
 
-  const named = await session({
+  const named = await open({
     path: made.path("namedresults.pt"),
     inputs: { x: float32() },
     outputs: { high: float32(), low: float32() },
@@ -70,16 +67,16 @@ test("outputs of a dict and of a NamedTuple are matched by name", async () => {
 
 test("arguments with a default value may be declared or left out", async () => {
   const path = made.path("defaults.pt");
-  const short = await session({ path, inputs: { x: float32() }, outputs: { y: float32() } });
+  const short = await open({ path, inputs: { x: float32() }, outputs: { y: float32() } });
   expect((await short.run([[filled(2)]]))[0]?.data).toEqual(Float32Array.of(6));
-  const long = await session({ path, inputs: { offset: float32(), x: float32() }, outputs: { y: float32() } });
+  const long = await open({ path, inputs: { offset: float32(), x: float32() }, outputs: { y: float32() } });
   expect((await long.run([[filled(100), filled(2)]]))[0]?.data).toEqual(Float32Array.of(106));
 });
 
 describe("shapes", () => {
   test("shorter items are padded with the declared value to the longest of their batch", async () => {
     const fixture = made.get("tokens");
-    const opened = await session({
+    const opened = await open({
       path: fixture.path,
       inputs: {
         ids: { dtype: "int64", dims: [{ name: "tokens", value: 9 }] },
@@ -102,7 +99,7 @@ describe("shapes", () => {
   });
 
   test("free sizes may differ between batches", async () => {
-    const opened = await session({
+    const opened = await open({
       path: made.path("area.pt"),
       inputs: { image: float32(1, "height", "width") },
       outputs: { mean: float32(1) },
@@ -118,7 +115,7 @@ describe("shapes", () => {
   });
 
   test("an item without elements runs", async () => {
-    const opened = await session({
+    const opened = await open({
       path: made.path("identity.pt"),
       inputs: { x: float32("n", 2) },
       outputs: { y: float32("n", 2) },
@@ -130,7 +127,7 @@ describe("shapes", () => {
 
 describe("results", () => {
   test("of large outputs keep their values after later batches", async () => {
-    const opened = await session({
+    const opened = await open({
       path: made.path("large.pt"),
       inputs: { x: float32() },
       outputs: { y: float32(100_000) },
@@ -144,12 +141,12 @@ describe("results", () => {
   });
 
   test("may be written to, which changes neither the weights nor other results", async () => {
-    const constant = await session({
+    const constant = await open({
       path: made.path("constant.pt"),
       inputs: { x: float32() },
       outputs: { rows: float32(100_000) },
     });
-    const twice = await session({
+    const twice = await open({
       path: made.path("twice.pt"),
       inputs: { x: float32(100_000) },
       outputs: { a: float32(100_000), b: float32(100_000) },
@@ -172,7 +169,7 @@ test("weights are recognized by their content, whatever the file's name", async 
     const fixture = made.get(`${format} float32 one tuple`);
     const path = dir.join("0123456789abcdef".repeat(4));
     await copyFile(fixture.path, path);
-    const opened = await session({ ...fixture, path });
+    const opened = await open({ ...fixture, path });
     expectClose(await opened.run(fixture.items), fixture.expected);
   }
 });
@@ -182,13 +179,13 @@ test("a package that links libtorch.so, as packages of GPU builds do, runs witho
   await using dir = await tempDir();
   const path = dir.join("asking.pt2");
   await Bun.write(path, withCode(await readFile(fixture.path), "libtorch_cpu.so\0", "libtorch.so\0\0\0\0\0"));
-  const opened = await session({ ...fixture, path });
+  const opened = await open({ ...fixture, path });
   expectClose(await opened.run(fixture.items), fixture.expected);
 });
 
 test("settle() reports an ended batch at once; otherwise the event loop reports it", async () => {
   const fixture = made.get("network");
-  const opened = await session(fixture);
+  const opened = await open(fixture);
   const isTold = async (settle: () => void, withinMs: number) => {
     let told = false;
     const batch = opened.run(fixture.items).then(() => {

@@ -6,6 +6,8 @@ import { arrayTypes, type TensorSpec } from "../src/author/tensor.ts";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import * as sconce from "../src/index.ts";
 import { type DType, ndarray, pad, tensor, z } from "../src/index.ts";
+import { dataUri as dataUriOf } from "./helpers/data-uri.ts";
+import { npy } from "./helpers/npy.ts";
 import { bytesOf } from "./helpers/tensors.ts";
 
 const { float32, float64, int64, uint8, bool, bfloat16, float16 } = sconce;
@@ -29,21 +31,9 @@ const exact: Readonly<Record<DType, fc.Arbitrary<number | boolean>>> = {
   bool: fc.boolean(),
 };
 
-const dataUri = (bytes: Uint8Array, parameters = "") =>
-  `data:application/octet-stream${parameters};base64,${bytes.toBase64()}`;
+const dataUri = (bytes: Uint8Array, parameters = "") => dataUriOf(bytes, `application/octet-stream${parameters}`);
 /** So many bytes of 0. */
 const zeros = (count: number, parameters = "") => dataUri(new Uint8Array(count), parameters);
-
-/** A file in NumPy's format (numpy.lib.format). */
-function npy(
-  descr: string,
-  shape: readonly number[],
-  { buffer }: Float32Array | Float64Array | BigInt64Array,
-): Uint8Array {
-  const header = `{'descr': '${descr}', 'fortran_order': False, 'shape': (${shape.join(", ")},), }\n`;
-  const head = [0x93, ...Buffer.from("NUMPY"), 1, 0, header.length, 0];
-  return Buffer.concat([Buffer.from(head), Buffer.from(header), Buffer.from(buffer)]);
-}
 
 /** The faults of a value as texts "POSITION: MESSAGE". */
 function faultsOf(spec: TensorSpec, value: unknown) {
@@ -72,8 +62,8 @@ describe.each(dtypes)("an array of %s", (dtype) => {
     fc.assert(
       fc.property(lists, (given) => {
         const decoded = z.decode(field, given);
-        expect(z.decode(field, dataUri(bytesOf(decoded)))).toEqual(decoded);
-        expect(z.decode(field, dataUri(bytesOf(decoded), `;shape=2x${given[0]?.length}`))).toEqual(decoded);
+        expect(z.decode(field, dataUri(bytesOf(decoded.data)))).toEqual(decoded);
+        expect(z.decode(field, dataUri(bytesOf(decoded.data), `;shape=2x${given[0]?.length}`))).toEqual(decoded);
       }),
     );
   });
@@ -82,9 +72,13 @@ describe.each(dtypes)("an array of %s", (dtype) => {
 describe("a field accepts", () => {
   test("a NumPy file as bytes, of its own dtype or of another one that holds the same numbers", () => {
     const big = BigInt64Array.of(2n ** 60n, -1n);
-    expect(z.decode(ndarray(int64("n")), dataUri(npy("<i8", [2], big)))).toEqual(tensor(big, [2]));
+    expect(z.decode(ndarray(int64("n")), dataUri(npy({ descr: "'<i8'", shape: "(2,)", data: bytesOf(big) })))).toEqual(
+      tensor(big, [2]),
+    );
     const [doubles, floats] = [Float64Array.of(1, -2.5, 0, 4), Float32Array.of(1, -2.5, 0, 4)];
-    expect(z.decode(ndarray(float32(2, "n")), dataUri(npy("<f8", [2, 2], doubles)))).toEqual(tensor(floats, [2, 2]));
+    expect(
+      z.decode(ndarray(float32(2, "n")), dataUri(npy({ descr: "'<f8'", shape: "(2, 2)", data: bytesOf(doubles) }))),
+    ).toEqual(tensor(floats, [2, 2]));
   });
 
   test("bytes at any offset in memory", () => {
@@ -147,11 +141,16 @@ describe("a field refuses", () => {
     ["twice the bytes", float32(3, 2), zeros(48), "x: 48 bytes do not fit float32(3, 2), which has 24 bytes"],
     ["bytes of no dtype", int64(2), zeros(5), "x: 5 bytes do not fit int64(2), which has 16 bytes"],
     ["bytes that are no multiple of a row", float32("n", 3), zeros(16), "expected a multiple of 12 bytes"],
-    ["a NumPy file of another shape", float32(2, 2), dataUri(npy("<f4", [4], new Float32Array(4))), "of the shape (4)"],
+    [
+      "a NumPy file of another shape",
+      float32(2, 2),
+      dataUri(npy({ descr: "'<f4'", shape: "(4,)", data: new Uint8Array(16) })),
+      "of the shape (4)",
+    ],
     [
       "a NumPy file with a fraction of a whole number",
       int64(2),
-      dataUri(npy("<f8", [2], Float64Array.of(1, 1.5))),
+      dataUri(npy({ descr: "'<f8'", shape: "(2,)", data: bytesOf(Float64Array.of(1, 1.5)) })),
       `x: element 1 of the NumPy array is 1.5, but int64 needs ${elements.int64.expected}`,
     ],
     ["bytes whose sizes cannot be told", uint8("a", "b"), zeros(6), "say the sizes with ;shape=2x3 before ;base64"],

@@ -10,7 +10,7 @@ import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { predictAll } from "../src/pipeline/predict-all.ts";
 import { runDemo } from "../src/pipeline/run-demo.ts";
 import { flowOf, InstantEngine, numbers } from "./helpers/held-engine.ts";
-import { loopTurns } from "./helpers/loop-turns.ts";
+import { busy, loopTurns } from "./helpers/loop-turns.ts";
 import { until } from "./helpers/running.ts";
 
 const COUNT = 24;
@@ -21,12 +21,6 @@ async function greyInputs(count: number): Promise<{ image: Image }[]> {
   const pixels = { data: new Uint8Array(4 * 4 * 3).fill(200), width: 4, height: 4, channels: 3 } as const;
   const url = (await Image.fromPixels(pixels)).toDataUri();
   return Array.from({ length: count }, () => ({ image: new Image({ url }) }));
-}
-
-/** Blocks the thread for longer than the limit of one turn. */
-function busy(): void {
-  const end = performance.now() + 3;
-  while (performance.now() < end);
 }
 
 test("a demo may decode pictures after their inputs have run, however many pictures wait", async () => {
@@ -61,7 +55,8 @@ test("slow code after each picture of a prediction runs in a turn of the event l
     async preprocess({ image }) {
       const { data } = await image.pixels();
       seen.push(turns.count);
-      busy();
+      // Longer than the limit of one turn.
+      busy(3);
       return numbers.preprocess({ x: data[0] ?? 0 });
     },
   });

@@ -3,8 +3,10 @@ import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { defaultLimits } from "../src/author/file.ts";
 import { Image, type Pixels } from "../src/author/media.ts";
+import { bytesOfUri } from "./helpers/data-uri.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { storeWith } from "./helpers/server.ts";
+import { greatestDifference } from "./helpers/tensors.ts";
 
 const example = join(import.meta.dir, "../examples/upscale");
 
@@ -48,9 +50,9 @@ describe("the upscaled picture", () => {
     const together = await enlarge(pictures);
     for (const [i, one] of pictures.entries()) {
       const [alone] = await enlarge([one]);
-      expect(greatestDifference(together[i], alone)).toBeLessThanOrEqual(1);
+      expect(differenceOf(together[i], alone)).toBeLessThanOrEqual(1);
     }
-    expect(greatestDifference(together[0], together[2])).toBeGreaterThan(10);
+    expect(differenceOf(together[0], together[2])).toBeGreaterThan(10);
   });
 
   test("is an opaque PNG in which transparency has become white", async () => {
@@ -63,7 +65,7 @@ describe("the upscaled picture", () => {
     const pixels = await fromUri(uri).pixels({ channels: 4, background: [0, 255, 0] });
     const at = (x: number, y: number) => [...pixels.data.slice((y * 24 + x) * 4, (y * 24 + x) * 4 + 4)];
     const near = (actual: number[], expected: number[]) =>
-      expect(Math.max(...actual.map((value, i) => Math.abs(value - (expected[i] ?? 0))))).toBeLessThanOrEqual(12);
+      expect(greatestDifference(actual, expected)).toBeLessThanOrEqual(12);
     near(at(3, 12), [255, 255, 255, 255]);
     near(at(20, 12), [0, 0, 255, 255]);
   });
@@ -91,16 +93,15 @@ function picture(width: number, height: number, seed = 0): Promise<Image> {
 }
 
 function fromUri(uri: string): Image {
-  const bytes = Uint8Array.fromBase64(uri.slice(uri.indexOf(",") + 1));
   const image = new Image({ url: uri, limits: defaultLimits });
-  image.fill({ bytes, mediaType: "image/png" });
+  image.fill({ bytes: bytesOfUri(uri), mediaType: "image/png" });
   return image;
 }
 
-function greatestDifference(actual: Picture | undefined, expected: Picture | undefined): number {
+function differenceOf(actual: Picture | undefined, expected: Picture | undefined): number {
   if (actual === undefined || expected === undefined) throw new Error("a picture is missing");
   expect([actual.width, actual.height]).toEqual([expected.width, expected.height]);
-  return actual.data.reduce((most, value, i) => Math.max(most, Math.abs(value - (expected.data[i] ?? 0))), 0);
+  return greatestDifference(actual.data, expected.data);
 }
 
 /** Peak signal-to-noise ratio of the luma in dB, without a border of four pixels, as in train.py. */

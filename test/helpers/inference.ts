@@ -1,6 +1,7 @@
 /** Requests and answers of the Open Inference Protocol, in JSON and in binary, for the model of tensor-model.ts. */
 import { expect } from "bun:test";
 import type { TestServer } from "./server.ts";
+import { bytesOf } from "./tensors.ts";
 
 export interface GivenTensor {
   readonly name: string;
@@ -71,8 +72,6 @@ export function elements(...texts: readonly string[]): Buffer {
     }),
   );
 }
-
-export const bytesOf = (data: ArrayBufferView) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 
 /** Two rows for each input of the model, in JSON and in binary form. */
 export const columns: readonly (readonly [

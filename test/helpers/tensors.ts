@@ -8,6 +8,13 @@ export function filled(value: number, ...shape: number[]): Tensor<"float32"> {
   return { dtype: "float32", shape, data: new Float32Array(countOf(shape)).fill(value) };
 }
 
+export const ones = (...shape: number[]) => filled(1, ...shape);
+
+/** A tensor of float32 with one dimension. */
+export function floats(...values: number[]): Tensor<"float32"> {
+  return { dtype: "float32", shape: [values.length], data: Float32Array.from(values) };
+}
+
 /** The elements of a dtype whose bytes a text in base64 has. */
 export function elementsIn(dtype: DType, base64: string): Tensor["data"] {
   return new arrayTypes[dtype](Uint8Array.fromBase64(base64).buffer);
@@ -22,8 +29,9 @@ export const storedTensor = z
   })
   .transform((stored): Tensor => ({ ...stored, data: elementsIn(stored.dtype, stored.data) }));
 
-export function bytesOf({ data }: Tensor): Uint8Array {
-  return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+/** The bytes of an array, without a copy. */
+export function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
 /** Splits stacked tensors into the items of a batch: items[i][j] is row i of tensor j. */
@@ -42,9 +50,9 @@ export function rowOf(stacked: readonly Tensor[], i: number): Tensor[] {
   return (itemsOf(stacked)[i] ?? []).map((tensor) => ({ ...tensor, shape: [1, ...tensor.shape] }));
 }
 
-export function greatestDifference(a: ArrayLike<number>, b: ArrayLike<number>): number {
+export function greatestDifference(a: ArrayLike<number>, b: ArrayLike<number | bigint> = []): number {
   expect(a.length).toBe(b.length);
-  return Array.from(a).reduce((most, value, i) => Math.max(most, Math.abs(value - (b[i] ?? Number.NaN))), 0);
+  return Array.from(a).reduce((most, value, i) => Math.max(most, Math.abs(value - Number(b[i] ?? Number.NaN))), 0);
 }
 
 /**

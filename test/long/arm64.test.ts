@@ -24,6 +24,7 @@ import { readImage, startOf, unpackImage } from "../helpers/image.ts";
 import { cacheFolder } from "../helpers/machine.ts";
 import { npmRegistry } from "../helpers/npm-registry.ts";
 import { storeWith } from "../helpers/server.ts";
+import { greatestDifference } from "../helpers/tensors.ts";
 
 const checkout = join(import.meta.dir, "../..");
 const obstacle = await arm64Obstacle();
@@ -75,7 +76,7 @@ function tests(): void {
   /** Compares a server's answers with this machine's, and stops the server. */
   async function expectSameAnswers(server: RunningCli): Promise<void> {
     const scores = await scoresOf(await clientOf(server), known.inputs);
-    const apart = Math.max(...scores.map((score, i) => Math.abs(score - (known.scores[i] ?? Number.NaN))));
+    const apart = greatestDifference(scores, known.scores);
     console.log(`arm64: ${scores.length} scores differ by at most ${apart}`);
     expect(apart).toBeLessThan(MOST);
     server.kill("SIGTERM");

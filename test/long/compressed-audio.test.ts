@@ -2,19 +2,10 @@
 import { describe, expect, test } from "bun:test";
 import { crc } from "../../src/author/audio/crc.ts";
 import type { AudioDecoder } from "../../src/author/audio/decoder.ts";
-import { Audio, audio, z } from "../../src/index.ts";
-import { failure } from "../helpers/failure.ts";
+import { audio } from "../../src/index.ts";
+import { audioFault, audioOf } from "../helpers/audio.ts";
 import { changedSounds, decoders, hasSounds, soundOf, sounds } from "../helpers/sounds.ts";
-
-const audioOf = (bytes: Uint8Array, own = decoders) => new Audio({ bytes, mediaType: "audio/mpeg" }, { decoders: own });
-
-/** The code and message of the error that reading the file raises; undefined if the file is readable. */
-async function faultOf(bytes: Uint8Array, field = audio({ decoders })): Promise<string | undefined> {
-  const decoded = z.decode(field, "https://example.com/a");
-  decoded.fill({ bytes, mediaType: "audio/mpeg" });
-  const outcome: unknown = await decoded.samples().catch((error: unknown) => error);
-  return outcome instanceof Error ? failure(Promise.reject(outcome)) : undefined;
-}
+import { greatestDifference } from "../helpers/tensors.ts";
 
 const damaged = (why: string) =>
   `file_invalid: https://example.com/a is audio that is damaged or cannot be read: ${why}`;
@@ -58,15 +49,13 @@ describe.skipIf(!hasSounds)(`samples of a compressed file (with libsndfile${hasS
     const isRepeated = name.endsWith("mp3") && form.channels === 1;
     const { data, ...read } = await audioOf(bytes).samples(isRepeated ? { channels: 1 } : {});
     expect(read).toEqual(form);
-    expect(data.length).toBe(samples.length);
-    const largest = data.reduce((most, value, i) => Math.max(most, Math.abs(value - (samples[i] ?? Number.NaN))), 0);
-    expect(largest).toBeLessThan(1e-4);
+    expect(greatestDifference(data, samples)).toBeLessThan(1e-4);
     expect(samples.some((sample) => Math.abs(sample) > 0.3)).toBe(true);
   });
 
   test("need a decoder, whose package the error names", async () => {
     const names = ["48000-2.opus", "48000-2.mp3", "48000-2.ogg"];
-    const faults = await Promise.all(names.map((name) => faultOf(soundOf(name).bytes, audio())));
+    const faults = await Promise.all(names.map((name) => audioFault(soundOf(name).bytes, audio())));
     const fault = (format: string, name: string) =>
       `file_invalid: https://example.com/a is ${format}, for which this model has no decoder; its author can run: npm install ${name} (docs/declare.md#decoders)`;
     expect(faults).toEqual([
@@ -78,7 +67,7 @@ describe.skipIf(!hasSounds)(`samples of a compressed file (with libsndfile${hasS
 
   test.each(changedSounds())("%s: as many as libsndfile's, or refused", async (_, bytes, length) => {
     // libsndfile gives an empty result for some cut files.
-    if (length === undefined || length === 0) expect(await faultOf(bytes)).toStartWith("file_invalid: ");
+    if (length === undefined || length === 0) expect(await audioFault(bytes)).toStartWith("file_invalid: ");
     else expect((await audioOf(bytes).samples()).length).toBe(length);
   });
 
@@ -106,7 +95,7 @@ describe.skipIf(!hasSounds)("a compressed file", () => {
       const { bytes } = soundOf(name);
       const all = Object.entries(decoders).map(([format, make]) => [format, counted(make)] as const);
       const own = Object.fromEntries(all.map(([format, { make }]) => [format, make]));
-      expect(await faultOf(bytes, audio({ maxSeconds: 1, decoders: own }))).toStartWith("file_too_large: ");
+      expect(await audioFault(bytes, audio({ maxSeconds: 1, decoders: own }))).toStartWith("file_too_large: ");
       const [used] = all.map(([, counts]) => counts).filter(({ parts }) => parts > 0);
       expect(used?.parts).toBeLessThan(bytes.length / 1024 / 2);
       expect(used?.freed).toBe(used?.made);
@@ -125,7 +114,7 @@ describe.skipIf(!hasSounds)("a compressed file", () => {
       },
     };
     const field = audio({ decoders: { mp3: () => decoder } });
-    expect(await faultOf(soundOf("16000-1.mp3").bytes, field)).toBe(damaged("its decoder failed"));
+    expect(await audioFault(soundOf("16000-1.mp3").bytes, field)).toBe(damaged("its decoder failed"));
     expect(decoder.freed).toBe(1);
   });
 });

@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { clientOf, follow } from "../helpers/cli.ts";
+import { fileUri } from "../helpers/data-uri.ts";
 import { digitsExecutable } from "../helpers/executable.ts";
 import { tempDir } from "../helpers/fixture.ts";
 import { cacheFolder } from "../helpers/machine.ts";
@@ -20,8 +21,7 @@ test("an executable file has the same processes, all started from the one file",
   const client = await clientOf(server);
   const [engine = 0] = await inRole(server.pid, "engine");
   process.kill(engine, "SIGKILL");
-  const sample = Bun.file(join(import.meta.dir, "../../examples/digits/samples/3.png"));
-  const image = `data:image/png;base64,${(await sample.bytes()).toBase64()}`;
+  const image = await fileUri(join(import.meta.dir, "../../examples/digits/samples/3.png"));
   expect((await client.predict([{ image }])).outputs).toMatchObject([{ digit: 3 }]);
   expect(await inRole(server.pid, "front")).toHaveLength(2);
   server.kill("SIGTERM");

@@ -4,6 +4,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { bareRoot, bareRootTest } from "../helpers/bare-root.ts";
 import { clientOf, follow } from "../helpers/cli.ts";
+import { bytesOfUri, fileUri } from "../helpers/data-uri.ts";
 import { digitsExecutable, executable, systemLibraries } from "../helpers/executable.ts";
 import { fixture, tempDir } from "../helpers/fixture.ts";
 import { cacheFolder } from "../helpers/machine.ts";
@@ -38,10 +39,6 @@ test("an executable file serves the model of a model folder, and contains no oth
   expect(await refused.exited).toBe(2);
 });
 
-async function dataUri(path: string, type: string): Promise<string> {
-  return `data:${type};base64,${(await readFile(path)).toString("base64")}`;
-}
-
 describe("executable files, with an empty environment and a user without a name", () => {
   const root = fixture(bareRoot);
   beforeAll(async () => {
@@ -51,7 +48,7 @@ describe("executable files, with an empty environment and a user without a name"
   inBareRoot("predicts, cancels, shows its documentation, writes nothing of the model, and ends with 0", async () => {
     await using server = root.run(["/server", "--port", "0", "--host", "127.0.0.1"]);
     const client = await clientOf(server);
-    const image = await dataUri(join(examples, "digits/samples/3.png"), "image/png");
+    const image = await fileUri(join(examples, "digits/samples/3.png"));
     expect(await client.predict([{ image }, { image }])).toMatchObject({
       status: "success",
       outputs: [{ digit: 3 }, { digit: 3 }],
@@ -91,7 +88,7 @@ describe("executable files, with an empty environment and a user without a name"
     await using server = root.run(["/server", "--port=0", "--host=127.0.0.1", "--log-level=debug"], { env });
     const client = await clientOf(server);
     expect(server.lines.filter((line) => line.includes("Unpacking"))).toEqual([]);
-    const image = await dataUri(join(examples, "digits/samples/7.png"), "image/png");
+    const image = await fileUri(join(examples, "digits/samples/7.png"));
     const inputs = Array.from({ length: 300 }, () => ({ image }));
     expect(JSON.stringify(inputs).length).toBeGreaterThan(2 ** 18);
     const { outputs = [] } = await client.predict(inputs);
@@ -139,7 +136,7 @@ describe("executable files, with an empty environment and a user without a name"
       await using server = root.run(["/upscale", "--port=0", "--host=127.0.0.1"], { env });
       const client = await clientOf(server);
       expect(server.lines.filter((line) => line.includes("Unpacking"))).toEqual([]);
-      const image = await dataUri(join(examples, "upscale/samples/coffee.jpg"), "image/jpeg");
+      const image = await fileUri(join(examples, "upscale/samples/coffee.jpg"));
       const { outputs: [output] = [] } = await client.predict([{ image }]);
       const enlarged = await sizeOf(String(Object.values(output ?? {})[0]));
       const original = await sizeOf(image);
@@ -155,7 +152,7 @@ describe("executable files, with an empty environment and a user without a name"
 });
 
 async function sizeOf(uri: string): Promise<{ width: number; height: number }> {
-  const { width, height } = await new Bun.Image(Buffer.from(uri.slice(uri.indexOf(",") + 1), "base64")).metadata();
+  const { width, height } = await new Bun.Image(bytesOfUri(uri)).metadata();
   return { width, height };
 }
 

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type BareRoot, bareRoot, bareRootObstacle, bareRootTest } from "../helpers/bare-root.ts";
 import { cli, clientOf } from "../helpers/cli.ts";
+import { fileUri } from "../helpers/data-uri.ts";
 import { type TempDir, tempDir } from "../helpers/fixture.ts";
 import { readImage, startOf, unpackImage } from "../helpers/image.ts";
 
@@ -43,8 +44,7 @@ bareTest("a container serves its model as a user without rights, and ends with 0
   const container = run("--host", "127.0.0.1", "--port", "0");
   const client = await clientOf(container);
   expect(await (await client.fetch("/")).json()).toMatchObject({ name: "digits", batch_size: 64 });
-  const picture = await Bun.file(join(digits, "samples/3.png")).bytes();
-  const input = { image: `data:image/png;base64,${picture.toBase64()}` };
+  const input = { image: await fileUri(join(digits, "samples/3.png")) };
   expect(await client.predict([input, input])).toMatchObject({
     status: "success",
     outputs: [{ digit: 3 }, { digit: 3 }],

@@ -6,20 +6,17 @@ import { cliHere } from "../helpers/command-here.ts";
 import { failure } from "../helpers/failure.ts";
 import { fixture, tempDir } from "../helpers/fixture.ts";
 import { sessions } from "../helpers/sessions.ts";
-import { type Fixture, packages } from "../helpers/weights.ts";
+import { packages } from "../helpers/weights.ts";
 
 const dir = fixture(tempDir);
 const made = fixture(packages, 600_000);
 const open = sessions();
 
-const session = ({ path, inputs, outputs }: Pick<Fixture, "path" | "inputs" | "outputs">) =>
-  open({ path, inputs, outputs });
-
 test.each(["aotinductor int64 several dict", "aotinductor uint8 one tensor"])(
   "%s has PyTorch's values, in one batch and alone",
   async (name) => {
     const fixture = made.get(name);
-    const opened = await session(fixture);
+    const opened = await open(fixture);
     const together = await opened.run(fixture.items);
     expect<unknown>(together).toEqual(fixture.expected);
     for (const i of [0, 17, 63]) {
@@ -34,7 +31,7 @@ test.each(["aotinductor int64 several dict", "aotinductor uint8 one tensor"])(
 test("the outputs of a package are matched by name", async () => {
   const fixture = made.get("aotinductor int64 several dict");
   const outputs = Object.fromEntries(Object.entries(fixture.outputs).reverse());
-  const opened = await session({ ...fixture, outputs });
+  const opened = await open({ ...fixture, outputs });
   const results = await opened.run(fixture.items);
   expect<unknown>(results).toEqual(fixture.expected.toReversed());
 });
@@ -44,16 +41,16 @@ test("an error names a compiled package's inputs and outputs if they differ from
   const { left, right, gain } = several.inputs;
   const { first, second } = several.outputs;
   if (!left || !right || !gain || !first || !second) throw new Error("three inputs and two outputs");
-  expect(await failure(session({ ...several, inputs: { left, middle: right, gain } }))).toBe(
+  expect(await failure(open({ ...several, inputs: { left, middle: right, gain } }))).toBe(
     "weights_invalid: the package takes 0 inputs by order and (gain, right, left) by name, the model declares the inputs (left, middle, gain): rename one of them",
   );
-  expect(await failure(session({ ...several, inputs: { left, right } }))).toBe(
+  expect(await failure(open({ ...several, inputs: { left, right } }))).toBe(
     "weights_invalid: the package takes 0 inputs by order and (gain, right, left) by name, the model declares the inputs (left, right)",
   );
-  expect(await failure(session({ ...several, outputs: { first, last: second } }))).toContain(
+  expect(await failure(open({ ...several, outputs: { first, last: second } }))).toContain(
     'weights_invalid: output "last" is missing: the weights give (second, first)',
   );
-  expect(await failure(session({ ...several, outputs: { first } }))).toContain(
+  expect(await failure(open({ ...several, outputs: { first } }))).toContain(
     "weights_invalid: the weights give 2 outputs, the model declares 1 (first)",
   );
 });

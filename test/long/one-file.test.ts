@@ -1,6 +1,6 @@
 /** The whole command line as one file, and as a Python wheel, with an empty home and without a checkout. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { readdir, readFile, readlink } from "node:fs/promises";
+import { readdir, readlink } from "node:fs/promises";
 import { basename, delimiter, dirname, join } from "node:path";
 import { packWheel } from "../../scripts/pack/wheel.ts";
 import { readLibtorch } from "../../scripts/setup/libtorch.ts";
@@ -9,6 +9,7 @@ import { libraryFiles } from "../../src/package/executable/library-files.ts";
 import { bareRoot, bareRootTest } from "../helpers/bare-root.ts";
 import { clientOf, follow } from "../helpers/cli.ts";
 import { compiledProgram } from "../helpers/compiled-program.ts";
+import { fileUri } from "../helpers/data-uri.ts";
 import { systemLibraries } from "../helpers/executable.ts";
 import { fixture, tempDir } from "../helpers/fixture.ts";
 
@@ -42,7 +43,7 @@ bareRootTest(test)("packages a model of TypeScript, serves it, and writes anothe
   expect(await building.stdout, building.lines.join("\n")).toBe("digits:v1\n");
   await using server = run("serve", "digits:v1", "--port=0", "--host=127.0.0.1");
   const client = await clientOf(server);
-  const image = `data:image/png;base64,${(await readFile(join(digits, "samples/3.png"))).toString("base64")}`;
+  const image = await fileUri(join(digits, "samples/3.png"));
   expect(await client.predict([{ image }])).toMatchObject({ status: "success", outputs: [{ digit: 3 }] });
 
   await using writing = run("init", "/tmp/flowers");

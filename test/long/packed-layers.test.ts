@@ -12,7 +12,7 @@ import { keptMemory } from "../../src/machine/libtorch/libtorch-env.ts";
 import { run } from "../helpers/child-output.ts";
 import { failure } from "../helpers/failure.ts";
 import { sessions } from "../helpers/sessions.ts";
-import { itemsOf } from "../helpers/tensors.ts";
+import { greatestDifference, itemsOf } from "../helpers/tensors.ts";
 import { fixtures } from "../helpers/weights.ts";
 
 const tensorSchema = z.object({ shape: z.array(z.int()), data: z.array(z.number()) });
@@ -62,7 +62,7 @@ test("a module with no method but forward has packed layers in calls, too", asyn
     expect(session.packedLayers).toBe(packed);
     const given = await session.call("forward", [tensor(Float32Array.from(x?.data ?? []), x?.shape ?? [])]);
     expect(given).toMatchObject({ dtype: "float32", shape: y?.shape });
-    expect(apart(y?.data ?? [], given as Tensor)).toBeLessThan(1e-4);
+    expect(greatestDifference(y?.data ?? [], (given as Tensor).data)).toBeLessThan(1e-4);
   }
 });
 
@@ -95,16 +95,11 @@ describe.each(files)("$file", ({ file, network, packed, most = 1e-4 }) => {
       const given = await session.run(items(network));
       for (const [at, { shape, data }] of Object.values(outputs).entries()) {
         expect(given[at]?.shape).toEqual(shape);
-        expect(apart(data, given[at])).toBeLessThan(most);
+        expect(greatestDifference(data, given[at]?.data)).toBeLessThan(most);
       }
     }
   });
 });
-
-/** Largest difference between expected and given numbers. */
-function apart(expected: readonly number[], given: Tensor | undefined): number {
-  return Math.max(...expected.map((value, i) => Math.abs(value - Number(given?.data[i]))));
-}
 
 test("a packed convolution of pooled pictures is as exact as PyTorch's", async () => {
   const exact = known.exact?.y?.data ?? [];

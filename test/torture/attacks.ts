@@ -2,6 +2,7 @@
 import { connect, type Socket } from "node:net";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { palettePng, withScans } from "../helpers/crafted-pictures.ts";
+import { dataUri } from "../helpers/data-uri.ts";
 
 export interface Target {
   readonly url: URL;
@@ -70,7 +71,7 @@ export const attacks: readonly Attack[] = [
   {
     name: "32 PNGs of 6 kB with 7000 × 7000 pixels",
     run: (target) => {
-      const picture = `data:image/png;base64,${png().toString("base64")}`;
+      const picture = dataUri(png());
       return together(8, () => post(target, times(4, { pictures: [picture] })));
     },
   },
