@@ -4,7 +4,7 @@
  */
 import { beforeAll, expect, test } from "bun:test";
 import { defineModel, opened } from "../src/author/define.ts";
-import { clientOf, type RunningCli } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { numbers } from "./helpers/held-engine.ts";
 import { hold } from "./helpers/hold.ts";
@@ -56,9 +56,7 @@ beforeAll(async () => {
   await Bun.write(dir.join("words.txt"), "alpha beta\n");
   await writeModel(dir, text);
 });
-const store = fixture(() => storeWith(dir.path));
-
-const serve = (...args: string[]): RunningCli => store.start(["context", "--device", "cpu", ...args]);
+const store = fixture(async () => (await storeWith(dir.path)).starting(["context", "--device", "cpu"]));
 
 const seen = (factor: number) => ({
   state: { words: "alpha beta", factor },
@@ -67,7 +65,7 @@ const seen = (factor: number) => ({
 });
 
 test("hooks get the state of setup, and parameters with their defaults; teardown gets the state when the server stops", async () => {
-  await using server = serve();
+  await using server = store.start();
   const client = await clientOf(server);
   const { outputs } = await client.predict([{ x: 3 }]);
   expect(outputs).toEqual([{ seen: { y: 12, steps: 2, ...seen(2) } }]);
@@ -78,14 +76,14 @@ test("hooks get the state of setup, and parameters with their defaults; teardown
 });
 
 test("--param sets parameters of all hooks", async () => {
-  await using server = serve("--param", "factor=5", "--param", "word=3", "--param", "mode=best");
+  await using server = store.start(["--param", "factor=5", "--param", "word=3", "--param", "mode=best"]);
   const { outputs } = await (await clientOf(server)).predict([{ x: 3 }]);
   expect(outputs).toEqual([{ seen: { y: 75, steps: 5, ...seen(5) } }]);
 });
 
 test("log lines have the ids of the request and the prediction; the signal aborts when the prediction is canceled", async () => {
   await using gate = hold();
-  await using server = serve("--log-format", "json");
+  await using server = store.start(["--log-format", "json"]);
   const client = await clientOf(server);
   const { prediction_id: id } = await client.predict([{ x: 1 }], { "X-Request-Id": "mine" });
   for (const logged of ["preparing 1 alpha beta", "{ input: { x: 1 } }"]) {
@@ -105,7 +103,7 @@ test.each([
   ["mode=slow", 'the parameter mode: Invalid option: expected one of "fast"|"best"'],
   ["speed=1", "there is no parameter speed; the model has factor, word, mode"],
 ])("--param %s refuses to start", async (param, message) => {
-  await using server = serve("--param", param);
+  await using server = store.start(["--param", param]);
   expect(await server.line(message)).toContain(message);
   expect(await server.exited).not.toBe(0);
 });

@@ -70,7 +70,7 @@ describe("starting", () => {
   test("opens its port first: it is live, and answers 503 to other requests until the model is ready", async () => {
     await using gate = hold();
     const port = freePort();
-    await using server = store.start(["-p", String(port)], { SCONCE_HOME: gated.home, GATE: gate.url("setup") });
+    await using server = gated.start(["-p", String(port)], { GATE: gate.url("setup") });
     await gate.arrived("setup");
     const client = new Client(new URL(`http://127.0.0.1:${port}`));
     expect((await client.fetch("/health/live")).status).toBe(200);
@@ -121,7 +121,7 @@ describe("starting", () => {
   test("again after the HTTP process was killed, it says so", async () => {
     await using gate = hold();
     const port = freePort();
-    await using server = store.start(["-p", String(port)], { SCONCE_HOME: gated.home, GATE: gate.url("PID") });
+    await using server = gated.start(["-p", String(port)], { GATE: gate.url("PID") });
     const front = async () => (await inRole(server.pid, "front"))[0];
     const inSetUp = async () => [...(await inRole(server.pid, "front")), ...(await inRole(server.pid, "engine"))];
     await until(async () => (await inSetUp()).length === 2);
@@ -144,7 +144,7 @@ describe("starting", () => {
   });
 
   test("of a model whose setup throws fails with one line and code 1", async () => {
-    await using server = store.start([], { SCONCE_HOME: gated.home, BREAK: "1" });
+    await using server = gated.start([], { BREAK: "1" });
     expect(await server.exited).toBe(1);
     expect(await server.line("sconce: ")).toContain("no vocabulary here");
     expect(toldBy(server)).toHaveLength(2);
@@ -204,7 +204,7 @@ describe("a signal", () => {
 
   test("SIGTERM during setup ends the server with code 0, since nothing was accepted", async () => {
     await using gate = hold();
-    await using server = store.start([], { SCONCE_HOME: gated.home, GATE: gate.url("setup") });
+    await using server = gated.start([], { GATE: gate.url("setup") });
     await gate.arrived("setup");
     server.kill("SIGTERM");
     expect(await server.exited).toBe(0);

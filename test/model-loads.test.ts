@@ -17,12 +17,9 @@ const store = fixture(async () => {
   const named = (name: string, factor: number) =>
     writeModel(dir, modelText({ name: `"${name}"`, postprocess: `({ y }) => ({ y: ${factor} * y.data[0] })` }), name);
   const needy = await writeModel(dir, modelText({ name: '"needy"', setup }), "needy");
-  return storeWith("lab", await named("ten", 10), await named("hundred", 100), needy);
+  const store = await storeWith("lab", await named("ten", 10), await named("hundred", 100), needy);
+  return store.starting(["--admin-port", "0"]);
 });
-
-const serveIn = (env: Readonly<Record<string, string>>, ...args: string[]): RunningCli =>
-  store.start([...args, "--admin-port", "0"], env);
-const serve = (...args: string[]): RunningCli => serveIn({}, ...args);
 
 /**
  * The `setup` of a model. Environment variables let it fail or wait; BREAKS names the role of the processes in which
@@ -48,7 +45,7 @@ const move = async (server: RunningCli, name: string, what: "load" | "unload") =
 
 describe("--keep-alive", () => {
   test("loads a model once for many first predictions, and tells their clients that the model is being loaded", async () => {
-    await using server = serve("lab", "ten", "--keep-alive", "600");
+    await using server = store.start(["lab", "ten", "--keep-alive", "600"]);
     const client = await clientOf(server);
     expect(await statesOf(client)).toEqual({ lab: "unloaded", ten: "unloaded" });
     expect(await inRole(server.pid, "engine")).toEqual([]);
@@ -69,7 +66,7 @@ describe("--keep-alive", () => {
   });
 
   test("unloads a model that is idle, and its next prediction loads it again", async () => {
-    await using server = serve("ten", "--keep-alive", "0.2");
+    await using server = store.start(["ten", "--keep-alive", "0.2"]);
     const client = await clientOf(server);
     expect((await move(server, "ten", "load")).status).toBe(200);
     expect(await inRole(server.pid, "engine")).toHaveLength(1);
@@ -91,7 +88,7 @@ describe("--keep-alive", () => {
 
   test("unloads no model while it works", async () => {
     await using held = hold();
-    await using server = serve("lab", "--keep-alive", "0.05");
+    await using server = store.start(["lab", "--keep-alive", "0.05"]);
     const client = await clientOf(server);
     const { prediction_id: id } = await client.create([{ x: 1, after: held.url("last") }]);
     await held.arrived("last");
@@ -104,7 +101,7 @@ describe("--keep-alive", () => {
 });
 
 test("--max-loaded unloads the model whose last use is the oldest", async () => {
-  await using server = serve("lab", "ten", "hundred", "--max-loaded", "2");
+  await using server = store.start(["lab", "ten", "hundred", "--max-loaded", "2"]);
   const client = await clientOf(server);
   for (const name of ["lab", "ten"]) expect((await move(server, name, "load")).status).toBe(200);
   expect(await statesOf(client)).toEqual({ lab: "ready", ten: "ready", hundred: "unloaded" });
@@ -120,7 +117,7 @@ test("--max-loaded unloads the model whose last use is the oldest", async () => 
 });
 
 test("models are loaded and unloaded by requests, as in Triton", async () => {
-  await using server = serve("lab", "ten");
+  await using server = store.start(["lab", "ten"]);
   const client = await clientOf(server);
   const index = async () => (await client.fetch("/v2/repository/index", { method: "POST" })).json();
   expect(await index()).toMatchObject([{ state: "READY" }, { state: "READY" }]);
@@ -141,7 +138,7 @@ test("models are loaded and unloaded by requests, as in Triton", async () => {
 });
 
 test("a load that fails is reported to the predictions that waited, and later ones are refused for a while", async () => {
-  await using server = serve("lab", "ten", "--keep-alive", "600", "--device", "cuda:7");
+  await using server = store.start(["lab", "ten", "--keep-alive", "600", "--device", "cuda:7"]);
   const client = await clientOf(server);
   const waited = await client.predictAt("/models/ten", [{ x: 1 }]);
   expect(waited).toMatchObject({ status: "failed", error_message: expect.stringContaining("could not be loaded") });
@@ -153,7 +150,7 @@ test("a load that fails is reported to the predictions that waited, and later on
 });
 
 test("a request to load a model tries again, even after a failed load", async () => {
-  await using server = serveIn({ SETUP_NEEDS: dir.join("tokens") }, "lab", "needy", "--keep-alive", "600");
+  await using server = store.start(["lab", "needy", "--keep-alive", "600"], { SETUP_NEEDS: dir.join("tokens") });
   const client = await clientOf(server);
   expect((await move(server, "needy", "load")).status).toBe(503);
   expect(await server.line("The model needy:latest@")).toContain("no tokens");
@@ -164,7 +161,7 @@ test("a request to load a model tries again, even after a failed load", async ()
 
 test("a model that is being loaded is unloaded on request", async () => {
   await using held = hold();
-  await using server = serveIn({ SETUP_URL: held.url("setup") }, "lab", "needy", "--keep-alive", "600");
+  await using server = store.start(["lab", "needy", "--keep-alive", "600"], { SETUP_URL: held.url("setup") });
   const client = await clientOf(server);
   const loading = move(server, "needy", "load");
   await held.arrived("setup");
@@ -177,7 +174,7 @@ test("a model that is being loaded is unloaded on request", async () => {
 });
 
 test("a model that the HTTP process cannot open leaves its place to other models", async () => {
-  await using server = serveIn({ BREAKS: "front" }, "needy", "lab", "--max-loaded", "1");
+  await using server = store.start(["needy", "lab", "--max-loaded", "1"], { BREAKS: "front" });
   const client = await clientOf(server);
   await move(server, "needy", "load");
   expect(await statesOf(client)).toEqual({ needy: "failed", lab: "unloaded" });
@@ -185,7 +182,7 @@ test("a model that the HTTP process cannot open leaves its place to other models
 });
 
 test("two HTTP processes share the engine process of a model, and both leave it before it is unloaded", async () => {
-  await using server = serve("lab", "ten", "--fronts", "2", "--keep-alive", "0.2");
+  await using server = store.start(["lab", "ten", "--fronts", "2", "--keep-alive", "0.2"]);
   const client = await clientOf(server);
   const answers = await Promise.all(
     Array.from({ length: 16 }, (_, x) => client.predictAt("/models/ten", [{ x }], { Connection: "close" })),

@@ -1,7 +1,7 @@
 /** Spans that the server exports by OTLP, if OpenTelemetry's standard variables are set. */
 import { describe, expect, test } from "bun:test";
 import { telemetrySettings } from "../src/server/telemetry/settings.ts";
-import { clientOf, type RunningCli } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
 import { collector, type Span } from "./helpers/collector.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
@@ -12,13 +12,15 @@ const variables = {
   OTEL_BSP_SCHEDULE_DELAY: "20",
 };
 
-const serve = (env: Readonly<Record<string, string>>, ...args: string[]): RunningCli =>
-  store.start(["parts", "--fronts", "1", "--store", "memory", ...args], { ...variables, ...env });
-
-const store = fixture(() => storeWith("parts"));
+const store = fixture(async () =>
+  (await storeWith("parts")).starting(["parts", "--fronts", "1", "--store", "memory"], variables),
+);
 const collected = fixture(collector);
 const server = fixture(() =>
-  serve({ OTEL_EXPORTER_OTLP_ENDPOINT: collected.url, OTEL_EXPORTER_OTLP_HEADERS: "x-team=vision" }, "--access-log"),
+  store.start(["--access-log"], {
+    OTEL_EXPORTER_OTLP_ENDPOINT: collected.url,
+    OTEL_EXPORTER_OTLP_HEADERS: "x-team=vision",
+  }),
 );
 const client = fixture(() => clientOf(server));
 
@@ -111,7 +113,7 @@ test("a trace that the client does not sample has no span, and neither have prob
 
 test("a server that stops exports its last spans", async () => {
   await using own = collector();
-  await using other = serve({ OTEL_EXPORTER_OTLP_ENDPOINT: own.url, OTEL_BSP_SCHEDULE_DELAY: "600000" });
+  await using other = store.start([], { OTEL_EXPORTER_OTLP_ENDPOINT: own.url, OTEL_BSP_SCHEDULE_DELAY: "600000" });
   const trace = newTrace();
   await (await clientOf(other)).predict([{ x: 1 }], { traceparent: parent(trace) });
   expect(own.spans).toEqual([]);
@@ -121,7 +123,7 @@ test("a server that stops exports its last spans", async () => {
 });
 
 test("without a reachable collector, predictions run, the log names the failure, and the server stops", async () => {
-  await using other = serve({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" });
+  await using other = store.start([], { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" });
   expect(await (await clientOf(other)).predict([{ x: 1 }])).toMatchObject({ status: "success" });
   await other.line("OpenTelemetry: ");
   other.kill("SIGTERM");

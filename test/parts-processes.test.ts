@@ -3,18 +3,16 @@
  * again.
  */
 import { describe, expect, test } from "bun:test";
-import { clientOf, type RunningCli } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
 import { eventsOf, nextEvent, type ServerEvent } from "./helpers/events.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { inRole } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
 
-const serve = (...args: string[]): RunningCli => store.start(["parts", "--fronts", "1", ...args]);
-
 const dir = fixture(tempDir);
-const store = fixture(() => storeWith("parts"));
-const server = fixture(serve);
+const store = fixture(async () => (await storeWith("parts")).starting(["parts", "--fronts", "1"]));
+const server = fixture(() => store.start());
 const client = fixture(() => clientOf(server));
 
 interface PartData {
@@ -182,7 +180,7 @@ test("parts of a killed engine process are replaced by the parts of the next one
 });
 
 test("a client that reconnects after the HTTP process was killed gets the parts of the new run from sequence 0 on", async () => {
-  await using own = serve("--store", dir.join("parts.sqlite"));
+  await using own = store.start(["--store", dir.join("parts.sqlite")]);
   const from = await clientOf(own);
   await using gate = hold();
   const { id, first } = await begun(gate, from);

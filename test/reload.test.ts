@@ -1,7 +1,7 @@
 /** POST /reload and SIGHUP: a tag that names another build now is switched to this build inside the server. */
 import { beforeAll, expect, test } from "bun:test";
 import { type Build, storeOfBuilds } from "./helpers/builds.ts";
-import { adminOf, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { adminOf, clientOf, type RunningCli } from "./helpers/cli.ts";
 import type { Client, PredictionBody } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
@@ -28,8 +28,7 @@ interface Reloaded extends AsyncDisposable {
 async function serve(tag: string, args: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
   store.tag(tag, "v1");
   const options = ["--host", "127.0.0.1", "-p", "0", "--admin-port", "0", "--store", "memory"];
-  const all = { SCONCE_HOME: store.home, ...env };
-  const cli = startCli(["serve", `lab:${tag}`, ...options, ...args], { env: all, detached: true });
+  const cli = store.startCli(["serve", `lab:${tag}`, ...options, ...args], { env, detached: true });
   const [client, admin] = [await clientOf(cli), await adminOf(cli)];
   return {
     cli,

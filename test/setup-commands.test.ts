@@ -3,6 +3,7 @@
 import { expect, test } from "bun:test";
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { run as runProgram } from "./helpers/child-output.ts";
 import { tempDir } from "./helpers/fixture.ts";
 import { machineEnv } from "./helpers/machine.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -60,11 +61,10 @@ async function run(args: readonly string[]) {
     PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
     SCONCE_HOME: dir.join("store"),
   };
-  const child = Bun.spawn(["sh", "scripts/sconce", ...args], { cwd: dir.path, env, stdout: "pipe", stderr: "pipe" });
-  const [stdout, stderr, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  const { code, output } = await runProgram(["sh", "scripts/sconce", ...args], { cwd: dir.path, env });
   return {
     code,
-    output: stdout + stderr,
+    output,
     setUps: readFileSync(dir.join("scripts/set-ups"), "utf8").trim().split("\n"),
   };
 }

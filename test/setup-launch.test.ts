@@ -67,7 +67,7 @@ done`,
   expect(given).toContain("--ignore-scripts");
   expect(given).toContain("bun@1.4.5");
   const second = await run(["/bin/sh", "scripts/bun", "y"], { cwd: checkout, path });
-  expect(second).toEqual({ code: 0, output: "fetched: <y>\n" });
+  expect(second).toMatchObject({ code: 0, output: "fetched: <y>\n" });
   fakeBun(join(checkout, ".sconce", "bun"), "1.4.5", "$(command -v bun)");
   const third = await run(["/bin/sh", "scripts/bun"], { cwd: checkout, path });
   expect(third.output).toBe(`${realpathSync(checkout)}/.sconce/bun/bun:\n`);
@@ -168,7 +168,6 @@ function pathWithBun(): string {
   return `${path}:${process.env.PATH}`;
 }
 
-async function run(command: string[], { cwd, path }: { cwd: string; path: string }) {
-  const { code, stdout, stderr } = await runProgram(command, { cwd, env: { ...process.env, PATH: path } });
-  return { code, output: stdout + stderr };
+function run(command: string[], { cwd, path }: { cwd: string; path: string }) {
+  return runProgram(command, { cwd, env: { ...process.env, PATH: path } });
 }

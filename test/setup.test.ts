@@ -305,11 +305,10 @@ interface CommandOptions {
   env?: Record<string, string | undefined>;
 }
 
-async function run(command: string[], { cwd, path, env = {} }: CommandOptions) {
+function run(command: string[], { cwd, path, env = {} }: CommandOptions) {
   const changed = { ...env, ...(path ? { PATH: path, LIBTORCH: env.LIBTORCH } : {}) };
   // npm passes its settings, also those of this checkout, to child processes in variables `npm_config_NAME`.
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("npm_config_"));
   const full = { ...Object.fromEntries(inherited), ...changed };
-  const { code, stdout, stderr } = await runProgram(command, { cwd, env: full });
-  return { code, output: stdout + stderr };
+  return runProgram(command, { cwd, env: full });
 }

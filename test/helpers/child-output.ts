@@ -6,6 +6,8 @@ export interface Ended {
   readonly signal: NodeJS.Signals | number | null;
   readonly stdout: string;
   readonly stderr: string;
+  /** Standard output, then standard error. */
+  readonly output: string;
 }
 
 /** Runs a command until it ends. @param options.env all variables of the process; default: those of this process */
@@ -15,7 +17,7 @@ export async function run(
 ): Promise<Ended> {
   const child = Bun.spawn([...command], { cwd, env, stdin: "ignore", stdout: "pipe", stderr: "pipe" });
   const [stdout, stderr, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
-  return { code, signal: child.signalCode, stdout, stderr };
+  return { code, signal: child.signalCode, stdout, stderr, output: stdout + stderr };
 }
 
 /** Resolves with the first match in the output. Reading continues afterwards: a full pipe would block the process. */

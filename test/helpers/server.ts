@@ -32,7 +32,9 @@ export interface TestStore extends AsyncDisposable, CommandLine {
   /** Starts a server for a model of the store, on a free loopback port. */
   serve(reference: string, config?: Partial<ServeConfig>): Promise<TestServer>;
   /** Starts `sconce serve` in a process, on a free loopback port unless the arguments name one. */
-  start(args: readonly string[], env?: Readonly<Record<string, string>>): RunningCli;
+  start(args?: readonly string[], env?: Readonly<Record<string, string>>): RunningCli;
+  /** The store, whose `start` puts these arguments and variables before those of each call. */
+  starting(args: readonly string[], env?: Readonly<Record<string, string>>): TestStore;
 }
 
 export interface TestServer extends AsyncDisposable {
@@ -71,7 +73,7 @@ export async function storeWith(...models: readonly string[]): Promise<TestStore
   const dir = await tempDir();
   await addModels(dir.path, models);
   const sconce = commandLine({ env: { SCONCE_HOME: dir.path } });
-  return {
+  const store: TestStore = {
     ...sconce,
     home: dir.path,
     serve: async (reference, config = {}) => {
@@ -82,9 +84,14 @@ export async function storeWith(...models: readonly string[]): Promise<TestStore
         await startServer({ models: [{ name: packaged.repository, packaged, options: {} }], config: all }),
       );
     },
-    start: (args, env = {}) => sconce.startCli(["serve", "--host", "127.0.0.1", "-p", "0", ...args], { env }),
+    start: (args = [], env = {}) => sconce.startCli(["serve", "--host", "127.0.0.1", "-p", "0", ...args], { env }),
+    starting: (first, variables = {}) => ({
+      ...store,
+      start: (args = [], env = {}) => store.start([...first, ...args], { ...variables, ...env }),
+    }),
     [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose](),
   };
+  return store;
 }
 
 async function build(home: string, path: string): Promise<void> {

@@ -1,6 +1,6 @@
 /** A model's hook that never returns ends its front, which starts again. Other inputs get their outputs. */
 import { expect, test } from "bun:test";
-import { clientOf, type RunningCli } from "../helpers/cli.ts";
+import { clientOf } from "../helpers/cli.ts";
 import type { Client } from "../helpers/client.ts";
 import { fixture, tempDir } from "../helpers/fixture.ts";
 import { inRole } from "../helpers/running.ts";
@@ -10,8 +10,6 @@ import { serveStray, strayModel } from "../helpers/stray-model.ts";
 const dir = fixture(tempDir);
 const store = fixture(async () => storeWith(await strayModel(dir)));
 
-const serve = (...args: string[]): RunningCli => serveStray(store, "none", ...args);
-
 /** Resolves when the front answers. A front that starts again refuses connections. */
 async function ready(client: Client): Promise<void> {
   while ((await client.fetch("/health/ready", { keepalive: false }).catch(() => undefined))?.status !== 200)
@@ -19,7 +17,7 @@ async function ready(client: Client): Promise<void> {
 }
 
 test.concurrent("a hook that never returns ends the only front: its input fails, and the prediction has all other outputs", async () => {
-  await using server = serve("--store", dir.join("held.sqlite"));
+  await using server = serveStray(store, "none", "--store", dir.join("held.sqlite"));
   const client = await clientOf(server);
   const inputs = [{ x: 2 }, { x: -1 }, { x: 5 }, { x: -1 }];
   const id = "held-000000000001";
@@ -36,7 +34,7 @@ test.concurrent("a hook that never returns ends the only front: its input fails,
 });
 
 test.concurrent("a blocked front restarts, and the other fronts answer meanwhile", async () => {
-  await using server = serve("--store", "memory", "--fronts", "2");
+  await using server = serveStray(store, "none", "--store", "memory", "--fronts", "2");
   const client = await clientOf(server);
   const before = await inRole(server.pid, "front");
   await client.create([{ x: -1 }], { Connection: "close" }).catch(() => {});
