@@ -125,7 +125,7 @@ describe("runners on several devices", () => {
 
   test("are not created if a device is missing; the error names it", async () => {
     const opening = openRunners({ ...options, devices: ["cpu", "cuda:98"] });
-    expect(await failure(opening)).toBe("device_unavailable: there is no device cuda:98");
+    expect(await failure(opening)).toMatch(/^device_unavailable: .*cuda:98/);
   });
 });
 

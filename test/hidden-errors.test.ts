@@ -97,10 +97,8 @@ test.each([
 test("an error in the code of the input schema counts as a fault of the input, and its text is in the log", async () => {
   const seen = server.lines.length;
   const { status, errors } = await client.refused([{ text: "calm" }, { text: "schema" }]);
-  expect({ status, errors }).toEqual({
-    status: 422,
-    errors: [{ pointer: "/1", detail: "the model failed to read this value" }],
-  });
+  expect({ status, errors }).toMatchObject({ status: 422, errors: [{ pointer: "/1" }] });
+  expect(JSON.stringify(errors)).not.toContain(message);
   expect(await server.line(message, seen)).toContain("The input schema failed: ");
 });
 

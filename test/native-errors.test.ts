@@ -140,14 +140,12 @@ describe("weights that cannot be opened", () => {
   test("a compiled package refuses a shape or dtype that it was not compiled for", async () => {
     const one = made.get("aotinductor float32 one tuple");
     const shorter = await session("", { ...one, inputs: { x: float32(3, 2) } });
-    expect(await failure(shorter.run([[ones(3, 2)], [ones(3, 2)]]))).toContain(
-      'run_failed: input "x" is not what the package was compiled for: unmatched dim value at 2',
+    expect(await failure(shorter.run([[ones(3, 2)], [ones(3, 2)]]))).toMatch(
+      /^run_failed: input "x" .*: unmatched dim value at 2/,
     );
     const bytes = await session("", { ...one, inputs: { x: { dtype: "uint8", dims: [3, 4] } } });
     const item: Tensor[] = [{ dtype: "uint8", shape: [3, 4], data: new Uint8Array(12) }];
-    expect(await failure(bytes.run([item, item]))).toContain(
-      'run_failed: input "x" is not what the package was compiled for: unmatched dtype',
-    );
+    expect(await failure(bytes.run([item, item]))).toMatch(/^run_failed: input "x" .*: unmatched dtype/);
   });
 });
 

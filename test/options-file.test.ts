@@ -70,7 +70,7 @@ log-format = "json"
     expect(await cli(["serve"], { cwd: dir.path })).toEqual({
       code: 2,
       stdout: "",
-      stderr: 'sconce: sconce.toml:1: port must be a whole number from 0 to 65535, not "99999"\n',
+      stderr: expect.stringMatching(/^sconce: sconce\.toml:1: port .*, not "99999"\n$/),
     });
     expect((await refusal("port = 99999", [], { SCONCE_PORT: "x" })).stderr).toStartWith("sconce: SCONCE_PORT ");
     expect((await refusal("port = 99999", ["--port", "y"], { SCONCE_PORT: "x" })).stderr).toContain("--port must be");

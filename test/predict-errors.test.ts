@@ -152,8 +152,8 @@ describe("the batch that predict gets", () => {
 
   test("is refused with item and name if an item does not match", async () => {
     expect(await failure(batchOf([words(2, 5n), words(3, 5n)]))).toContain('item 1, input "x": not the declared');
-    expect(await failure(batchOf([words(2, 5n), words(2, 5n).slice(1)]))).toBe(
-      "tensor_invalid: item 1 has 1 tensors, the model declares 2 (x, ids)",
+    expect(await failure(batchOf([words(2, 5n), words(2, 5n).slice(1)]))).toMatch(
+      /^tensor_invalid: item 1 .*\(x, ids\)$/,
     );
   });
 

@@ -63,10 +63,8 @@ describe.skipIf(!hasRegistry)("a registry with passwords (Debian's docker-regist
   test("without a login reports which files were searched, and how to log in", async () => {
     const { code, stderr } = await run({}, "pull", `${registry.host}/team/digits:v1`);
     expect(code).toBe(1);
-    expect(stderr).toContain(`sconce: ${registry.host} asks for a login to pull team/digits (401); none was found in `);
-    expect(stderr).toContain(
-      `/.docker/config.json: check the name and that the repository exists, or log in: docker login ${registry.host}\n`,
-    );
+    expect(stderr).toMatch(/ to pull team\/digits \(401\); none was found in .*\/\.docker\/config\.json: /);
+    expect(stderr).toContain(` docker login ${registry.host}\n`);
   });
 
   test("with a wrong password names the user, not the password", async () => {

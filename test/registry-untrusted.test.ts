@@ -202,7 +202,7 @@ describe("a model from a registry", () => {
     const store = emptyStore();
     const message = await failure(pullFrom(store, `${registry.host}/digits:v1`));
     expect(message).toStartWith(`store_unwritable: the model store ${store.home} has room for `);
-    expect(message).toEndWith("but 909.5 TiB are needed; make room, or remove models with `sconce rm`");
+    expect(message).toContain("but 909.5 TiB are needed; ");
     expect(registry.requests.filter((path) => path.includes("/blobs/"))).toEqual([]);
   });
 

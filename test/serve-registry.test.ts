@@ -93,7 +93,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(await run(store, "serve", "127.0.0.1:1/team/digits:v1")).toEqual({
       code: 1,
       stdout: "",
-      stderr: "sconce: 127.0.0.1:1 refuses connections; check the name and the port, and that the registry runs\n",
+      stderr: expect.stringMatching(/^sconce: 127\.0\.0\.1:1 .+\n$/),
     });
     expect(await failure(pulledModel(store, `${registry.host}/team/digits:v9`))).toContain("model_not_found: no model");
   });
@@ -116,7 +116,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(await failure(store.resolve(remote))).toBe(
       `model_not_found: ${remote} is in the store without weights, enough only for --role front; fetch the rest with "sconce pull ${proxy.host}/team/digits@${first}"`,
     );
-    expect((await run(store, "compile", remote)).stderr).toContain("is in the store without weights");
+    expect((await run(store, "compile", remote)).stderr).toContain(`sconce pull ${proxy.host}`);
     expect((await run(store, "models")).stdout).toMatch(/^127\S+\/team\/digits .* KiB without weights /m);
     expect(JSON.parse((await run(store, "inspect", remote)).stdout)).toMatchObject({ withoutWeights: true });
 

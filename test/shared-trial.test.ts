@@ -66,10 +66,10 @@ test.each([
 test("a larger batch size than the fixed one, and a fixed one that a single item cannot fill up, are refused once", async () => {
   const fixed = { input: "4", output: "4" };
   const larger = await tried(await folderOf(join(wrong, "fixed-two.pt2"), fixed, { batchSize: "8" }));
-  const first = "The batch of fixed-two.pt2 is fixed at 2: leave the first size free where you export it";
-  const message = `${first}, or set the batch size to 2 in place of 8`;
-  expect(larger.built).toMatchObject({ code: 1, stderr: expect.stringContaining(`sconce: ${message}. In Python: `) });
-  expect(larger.checked.findings).toMatchObject([{ mistake: "fixed batch", effect: "refused", message }]);
+  const fix = ", or set the batch size to 2 in place of 8";
+  expect(larger.built).toMatchObject({ code: 1, stderr: expect.stringContaining(`${fix}. In Python: `) });
+  const finding = { mistake: "fixed batch", effect: "refused", message: expect.stringContaining(fix) };
+  expect(larger.checked.findings).toMatchObject([finding]);
   const { built, checked } = await tried(join(wrong, "fixed-hundred.pt2"));
   const unfilled = "a single item can't be filled up to a batch of 100";
   expect(built).toMatchObject({ code: 1, stderr: expect.stringContaining(unfilled) });
@@ -78,11 +78,8 @@ test("a larger batch size than the fixed one, and a fixed one that a single item
 
 test("a program that changes its buffers is refused by both, and never compared with PyTorch", async () => {
   const { built, checked } = await tried(join(wrong, "counter.pt2"), "--compare");
-  const message = "when the example runs again: the weights or preprocess are random";
-  expect(built).toMatchObject({ code: 1, stderr: expect.stringContaining(message) });
-  expect(checked.findings).toMatchObject([
-    { mistake: "training mode, or random outputs", message: expect.stringContaining(message) },
-  ]);
+  expect(built).toMatchObject({ code: 1, stderr: expect.stringContaining("keep a state") });
+  expect(checked.findings).toMatchObject([{ mistake: "training mode, or random outputs" }]);
   expect(checked.reference).toMatchObject({ compared: 0, missing: "the outputs change from run to run" });
 });
 

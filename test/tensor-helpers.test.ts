@@ -38,7 +38,7 @@ describe("tensor.DTYPE()", () => {
       expect(await failing(() => tensor[dtype]([value]))).toStartWith(`tensor.${dtype}: ${value} is not `);
     }
     expect(tensor.int64(-(2n ** 63n)).data[0]).toBe(-(2n ** 63n));
-    expect(await failing(() => tensor.float32([1, 2], [3]))).toContain("shape [3] has 3 elements, but the data has 2");
+    expect(await failing(() => tensor.float32([1, 2], [3]))).toContain("shape [3]");
   });
 });
 

