@@ -4,8 +4,8 @@ import { appendFileSync, rmSync, writeFileSync } from "node:fs";
 import { makeKey, type NewKey } from "../src/cli/commands/key.ts";
 import { ApiKeys } from "../src/http/access/api-keys.ts";
 import { parseKeys } from "../src/http/access/key-file.ts";
-import { cli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";
+import { cliHere } from "./helpers/command-here.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
@@ -153,13 +153,13 @@ describe("the file of keys", () => {
 test("sconce key new prints a key once, and appends its entry to the file", async () => {
   await using own = await tempDir();
   const file = own.join("keys.toml");
-  const made = await cli(["key", "new", "--name", "team-a", "--file", file]);
+  const made = await cliHere(["key", "new", "--name", "team-a", "--file", file]);
   expect(made.code).toBe(0);
   expect(made.stdout).toMatch(/^sconce_[\w-]{43}\n$/);
   const text = await Bun.file(file).text();
   expect(text).not.toContain(made.stdout.trim());
   expect(parseKeys(text, file)).toMatchObject([{ name: "team-a", share: 1 }]);
-  const refused = await cli(["key", "new", "--name", "a b"]);
+  const refused = await cliHere(["key", "new", "--name", "a b"]);
   expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining("--name") });
 });
 
@@ -168,7 +168,7 @@ test("sconce key new gives another key of a client its share and permissions", a
   const file = own.join("keys.toml");
   const fields = { only: ["read" as const], share: 3 };
   await Bun.write(file, makeKey({ name: "team-a", ...fields }).entry);
-  const { stderr } = await cli(["key", "new", "--name", "team-a", "--file", file]);
+  const { stderr } = await cliHere(["key", "new", "--name", "team-a", "--file", file]);
   expect(stderr).toContain("as another key of this client, with its share and permissions");
   expect(parseKeys(await Bun.file(file).text(), file)).toMatchObject([fields, fields]);
 });

@@ -1,23 +1,18 @@
 /** `sconce init` writes a folder that type-checks, builds, predicts and serves without a change. */
 import { beforeAll, expect, test } from "bun:test";
 import { mkdir, readdir } from "node:fs/promises";
-import { type CliOptions, cli as run } from "./helpers/cli.ts";
+import type { CliResult } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { storeWith } from "./helpers/server.ts";
 
 const files = [".gitignore", ".sconce", "README.md", "export.py", "model.pt2", "model.ts", "tsconfig.json"];
 
-/**
- * Runs the command line from the sources: the compiled file has no TypeScript compiler, and prints no hints about a
- * checkout.
- */
-const cli = (args: readonly string[], options: CliOptions = {}) => run(args, { ...options, isSource: true });
-let written: Awaited<ReturnType<typeof cli>>;
+let written: CliResult;
 
 const dir = fixture(tempDir);
 beforeAll(async () => {
-  written = await cli(["init", "Paint Shop"], { cwd: dir.path });
+  written = await cliHere(["init", "Paint Shop"], { cwd: dir.path });
 });
 
 test("lists the written files and the next commands, ready to paste", async () => {
@@ -29,7 +24,7 @@ test("lists the written files and the next commands, ready to paste", async () =
 
 test("in a folder with sconce installed, sconce's types come from the installed package, without a link", async () => {
   await Bun.write(dir.join("installed/node_modules/sconce/package.json"), '{ "name": "sconce" }');
-  expect((await cli(["init", "installed"], { cwd: dir.path })).code).toBe(0);
+  expect((await cliHere(["init", "installed"], { cwd: dir.path })).code).toBe(0);
   const { extends: path } = await Bun.file(dir.join("installed/tsconfig.json")).json();
   expect(path).toBe("./node_modules/sconce/tsconfig.json");
   expect(await readdir(dir.join("installed"))).not.toContain(".sconce");
@@ -38,7 +33,7 @@ test("in a folder with sconce installed, sconce's types come from the installed 
 test("the folder builds, predicts and serves unchanged", async () => {
   await using store = await storeWith(dir.join("Paint Shop"));
   const named = async (colour: string) => {
-    const { stdout } = await cli(["predict", "paint-shop", `colour=${colour}`], { env: { SCONCE_HOME: store.home } });
+    const { stdout } = await store.cliHere(["predict", "paint-shop", `colour=${colour}`]);
     return JSON.parse(stdout).name;
   };
   expect([await named("#ff8800"), await named("#000000"), await named("#2244dd")]).toEqual(["orange", "black", "blue"]);
@@ -49,7 +44,7 @@ test("the folder builds, predicts and serves unchanged", async () => {
 
 test("the folder may contain an empty repository", async () => {
   await mkdir(dir.join("named", ".git"), { recursive: true });
-  expect((await cli(["init", "named"], { cwd: dir.path })).code).toBe(0);
+  expect((await cliHere(["init", "named"], { cwd: dir.path })).code).toBe(0);
 });
 
 test.each([

@@ -174,7 +174,7 @@ describe("build", () => {
 
 describe("models", () => {
   test("prints a table", async () => {
-    const { code, stdout } = await store.cli(["models"]);
+    const { code, stdout } = await store.cliHere(["models"]);
     const [head, row] = stdout.split("\n");
     expect(code).toBe(0);
     expect(head?.split(/ {3,}/)).toEqual(["REPOSITORY", "TAGS", "DIGEST", "SIZE", "CREATED"]);

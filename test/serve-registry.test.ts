@@ -2,7 +2,8 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { pulledModel } from "../src/cli/commands/registry/registry-pull.ts";
 import { ModelStore } from "../src/package/store/store.ts";
-import { cli, clientOf, startCli } from "./helpers/cli.ts";
+import { clientOf, startCli } from "./helpers/cli.ts";
+import { cliHere } from "./helpers/command-here.ts";
 import { emptyStores } from "./helpers/empty-stores.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
@@ -28,7 +29,8 @@ beforeAll(async () => {
 });
 
 const emptyStore = emptyStores();
-const run = (store: ModelStore, ...args: string[]) => cli(args, { env: { SCONCE_HOME: store.home, HOME: dir.path } });
+const run = (store: ModelStore, ...args: string[]) =>
+  cliHere(args, { env: { SCONCE_HOME: store.home, HOME: dir.path } });
 
 describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () => {
   test("serve pulls the model, and serves its stored copy if the registry is unavailable", async () => {

@@ -46,7 +46,7 @@ test("the author's target applies unless the operator sets another, and does not
 test("an invalid target is refused", async () => {
   expect(await cliHere(["serve", "--latency-target", "0"])).toMatchObject({
     code: 2,
-    stderr: 'sconce: --latency-target must be a number from 0.1 to 2147483647, not "0"\n',
+    stderr: expect.stringContaining("--latency-target must be a number from 0.1 "),
   });
   await using dir = await tempDir();
   const { stderr } = await cliHere(["build", await writeModel(dir, modelText({ latencyTargetMs: "-1" }))]);
