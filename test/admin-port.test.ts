@@ -48,7 +48,7 @@ describe("with --admin-port", () => {
 
   test("/metrics counts the requests of both ports", async () => {
     await server.client.predict([{ x: 1 }]);
-    const text = await (await admin.fetch("/metrics")).text();
+    const text = await admin.text("/metrics");
     expect(text).toMatch(/^sconce_predictions_total\{model="lab",status="success"\} [1-9]/m);
     expect(text).toMatch(/^sconce_http_requests_total\{route="\/metrics",code="200"\} [1-9]/m);
   });
@@ -145,7 +145,7 @@ describe("--api without page and docs", () => {
     expect(await root.json()).toMatchObject({ name: "lab" });
     expect(await bare.client.predict([{ x: 1 }])).toMatchObject({ status: "success" });
     expect((await bare.client.demos.post([{ x: 1 }])).status).toBe(200);
-    expect(await (await bare.client.fetch("/nothing")).text()).not.toContain("/docs");
+    expect(await bare.client.text("/nothing")).not.toContain("/docs");
   });
 
   test("are independent", async () => {

@@ -149,9 +149,7 @@ test("a model gets samples of a client's file and answers with a WAV file", asyn
   const long = Audio.fromSamples({ data: new Float32Array(16_001), rate: 16_000 }).toDataUri();
   const { errors } = await server.client.predict([{ sound: dataUri }, { sound: long }]);
   expect(errors).toEqual([{ index: 1, message: "The file has 1.0 seconds; this field takes at most 1" }]);
-  const { input_schema: schema } = z
-    .looseObject({ input_schema: z.json() })
-    .parse(await (await server.client.fetch("/")).json());
+  const { input_schema: schema } = z.looseObject({ input_schema: z.json() }).parse(await server.client.json("/"));
   expect(schema).toMatchObject({
     properties: { sound: { format: "uri", "x-sconce-file": { mediaTypes: ["audio/*"] } } },
   });

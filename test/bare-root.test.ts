@@ -30,7 +30,7 @@ bareTest(
       cwd: "/tmp",
     });
     const client = await clientOf(program);
-    expect(await (await client.fetch("/")).text()).toBe("/tmp");
+    expect(await client.text("/")).toBe("/tmp");
     program.kill("SIGTERM");
     expect(await program.exited).toBe(7);
     expect(JSON.parse(await program.stdout)).toMatchObject({ env: { A: "b c" }, uid: 1234, gid: 5678 });

@@ -11,7 +11,7 @@ const server = new SharedServer(["lab"], "lab", { basePath });
 
 test("the OpenAPI document names the prefix as its server", async () => {
   for (const prefix of ["", basePath]) {
-    const document = await (await server.client.fetch(`${prefix}/openapi.json`)).json();
+    const document = await server.client.json(`${prefix}/openapi.json`);
     expect(document).toMatchObject({ servers: [{ url: basePath }] });
   }
 });
@@ -20,24 +20,24 @@ test.each(["", basePath])("a request to %p/predictions gets a Location that a cl
   const created = await server.client.at(`${prefix}/predictions`).post([{ x: 1 }], { Prefer: "wait" });
   const location = created.headers.get("location") ?? "";
   expect(location).toStartWith(`${basePath}/predictions/`);
-  expect(await (await server.client.fetch(location)).json()).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
+  expect(await server.client.json(location)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
   const stripped = location.slice(basePath.length);
-  expect(await (await server.client.fetch(stripped)).json()).toMatchObject({ status: "success" });
+  expect(await server.client.json(stripped)).toMatchObject({ status: "success" });
 });
 
 test("all routes answer below the prefix, and metrics count them by their route", async () => {
   const metric = 'sconce_http_requests_total{route="/v1/models",code="200"}';
   const before = await server.client.metric(metric);
   for (const path of ["/", "/docs", "/demo", "/health/ready", "/metrics", "/v2", "/v1/models"]) {
-    expect([path, (await server.client.fetch(`${basePath}${path}`)).status]).toEqual([path, 200]);
+    expect([path, await server.client.status(`${basePath}${path}`)]).toEqual([path, 200]);
   }
-  expect((await server.client.fetch(basePath)).status).toBe(200);
+  expect(await server.client.status(basePath)).toBe(200);
   expect(await server.client.metric(metric)).toBe(before + 1);
 });
 
 test("a path that only begins like the prefix is not below it", async () => {
-  expect((await server.client.fetch(`${basePath}s/predictions/none`)).status).toBe(404);
-  expect((await server.client.fetch(`${basePath}s/health/live`)).status).toBe(404);
+  expect(await server.client.status(`${basePath}s/predictions/none`)).toBe(404);
+  expect(await server.client.status(`${basePath}s/health/live`)).toBe(404);
 });
 
 test.each(["", "/a", "/models/digits-1.0"])("--base-path takes %p", (path) => {

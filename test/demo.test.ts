@@ -63,8 +63,8 @@ describe("a demo prediction", () => {
   test("is not found at the path of predictions, nor a prediction at the path of demos", async () => {
     const { prediction_id: id } = await demos.predict([{ x: 1 }]);
     const { prediction_id: other } = await server.client.predict([{ x: 1 }]);
-    expect((await server.client.fetch(`/predictions/${id}`)).status).toBe(404);
-    expect((await server.client.fetch(`/demo/${other}`)).status).toBe(404);
+    expect(await server.client.status(`/predictions/${id}`)).toBe(404);
+    expect(await server.client.status(`/demo/${other}`)).toBe(404);
   });
 
   test("is refused for invalid inputs, like a prediction", async () => {

@@ -29,7 +29,8 @@ test("connections beyond the descriptor limit are refused without spinning, and 
       stderr: "pipe",
     }),
   );
-  const { url } = await clientOf(server);
+  const client = await clientOf(server);
+  const { url } = client;
   const sockets: Socket[] = [];
   // Opens a connection with a request that gets no answer, so the server does not close it as idle.
   const open = () =>
@@ -52,8 +53,5 @@ test("connections beyond the descriptor limit are refused without spinning, and 
   expect(cpuSeconds(front) - before).toBeLessThan(0.15);
   expect(server.lines.filter((line) => line.includes("too many connections")).length).toBe(1);
   for (const socket of sockets) socket.destroy();
-  for (;;) {
-    const ready = await fetch(new URL("/health/ready", url)).catch(() => undefined);
-    if (ready?.ok) break;
-  }
+  await client.ready();
 });

@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 
 async function documentOf({ client }: TestServer): Promise<Json> {
-  return (await (await client.fetch("/openapi.json")).json()) as Json;
+  return (await client.json("/openapi.json")) as Json;
 }
 
 describe("/docs", () => {
@@ -37,14 +37,14 @@ describe("/docs", () => {
   });
 
   test("has scripts and styles that browsers keep, and fetch again only if they have changed", async () => {
-    const html = await (await server.client.fetch("/docs")).text();
+    const html = await server.client.text("/docs");
     const [, folder = ""] = /href="([^"]+)\/swagger-ui\.css"/.exec(html) ?? [];
     const path = `/${folder}/swagger-ui.css`;
     const { headers } = await server.client.fetch(path);
     expect(headers.get("cache-control")).toBe("no-cache");
     const again = await server.client.fetch(path, { headers: { "If-None-Match": headers.get("etag") ?? "" } });
     expect([again.status, (await again.bytes()).length]).toEqual([304, 0]);
-    expect((await server.client.fetch(`/${folder}/other.css`)).status).toBe(404);
+    expect(await server.client.status(`/${folder}/other.css`)).toBe(404);
   });
 
   test.each(["/docs/", "/docs/?x=1"])("is the target of %s, below any path of a proxy", async (path) => {
@@ -66,7 +66,7 @@ describe("/docs", () => {
   });
 
   test("reads the server's document, below any path of a proxy", async () => {
-    const html = await (await server.client.fetch("/docs")).text();
+    const html = await server.client.text("/docs");
     expect(html).toContain("url: 'openapi.json'");
   });
 });
@@ -89,7 +89,7 @@ describe("/openapi.json", () => {
   });
 
   test("describes the model's inputs and outputs", async () => {
-    const model = (await (await server.client.fetch("/")).json()) as Json;
+    const model = (await server.client.json("/")) as Json;
     expect(targetOf("/components/schemas/Input", document)).toEqual(model.input_schema);
     expect(targetOf("/components/schemas/Output", document)).toEqual(model.output_schema);
   });

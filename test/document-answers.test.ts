@@ -12,7 +12,7 @@ const documentSchema = z.looseObject({
 });
 
 async function documentOf(client: Client) {
-  return documentSchema.parse(await (await client.fetch("/openapi.json")).json());
+  return documentSchema.parse(await client.json("/openapi.json"));
 }
 
 test("Allow lists the documented methods of each path of a server", async () => {

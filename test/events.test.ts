@@ -15,8 +15,6 @@ const store = fixture(() => storeWith("lab", "stage", "parts"));
 const lab = fixture(() => store.serve("lab", { accessLog: false }));
 const stage = fixture(() => store.serve("stage"));
 
-const accept = { Accept: "text/event-stream" };
-
 test("each output is sent when it is complete, and the last event equals the answer to GET", async () => {
   await using gate = hold();
   const { prediction_id: id } = await lab.client.create([{ x: 1, before: gate.url("a") }, { x: 2 }]);
@@ -174,7 +172,7 @@ test("an unread last event counts as memory, and its connection can become idle"
 
 describe("POST", () => {
   test("is answered with events from the start", async () => {
-    const response = await lab.client.post([{ x: 1 }, { x: 2, fail: "postprocess" }], accept);
+    const response = await lab.client.stream([{ x: 1 }, { x: 2, fail: "postprocess" }]);
     expect(Object.fromEntries(response.headers)).toMatchObject({
       "cache-control": "no-cache, no-transform",
       "x-accel-buffering": "no",
@@ -184,13 +182,13 @@ describe("POST", () => {
     expect(events.map(({ event }) => event)).toEqual(["start", "output", "completed"]);
     const path = response.headers.get("location") ?? "";
     expect(events[0]?.data).toMatchObject({ prediction_id: path.split("/").at(-1), created_at: expect.any(String) });
-    expect(events[2]?.data).toEqual(await (await lab.client.fetch(path)).json());
+    expect(events[2]?.data).toEqual(await lab.client.json(path));
   });
 
   test("cancels the prediction of a client that leaves before the end", async () => {
     await using gate = hold();
     let id = "";
-    for await (const { data } of eventsOf(await lab.client.post([{ x: 1, before: gate.url("a") }], accept))) {
+    for await (const { data } of eventsOf(await lab.client.stream([{ x: 1, before: gate.url("a") }]))) {
       ({ prediction_id: id } = data as { prediction_id: string });
       break;
     }
@@ -198,7 +196,7 @@ describe("POST", () => {
   });
 
   test("that is refused gets a problem", async () => {
-    expect(await lab.client.refused([{ y: 1 }], accept)).toMatchObject({ status: 422 });
+    expect(await lab.client.refused([{ y: 1 }], { Accept: "text/event-stream" })).toMatchObject({ status: 422 });
     expect((await lab.client.watch("none")).status).toBe(404);
   });
 });

@@ -39,10 +39,10 @@ test("while the engine process of one model dies at each start, a front that sta
   await until(() => deaths().length >= 2);
   await killFront(server);
   expect(await outputsOf(client, "lab")).toMatchObject([{ y: 3 }]);
-  expect((await client.fetch("/health/ready")).status).toBe(200);
-  expect((await client.fetch("/models/crashing/health/ready")).status).toBe(503);
+  expect(await client.status("/health/ready")).toBe(200);
+  expect(await client.status("/models/crashing/health/ready")).toBe(503);
   await Bun.file(mark).delete();
-  await until(async () => (await client.fetch("/models/crashing/health/ready")).status === 200);
+  await client.ready("/models/crashing/health/ready");
   expect(await outputsOf(client, "crashing")).toMatchObject([{ y: 3 }]);
 }, 120_000);
 
@@ -55,5 +55,5 @@ test("after sconce rm of one of two served models, a front that starts again ans
   expect(await outputsOf(client, "lab")).toMatchObject([{ y: 3 }]);
   const refused = await client.fetch("/models/texts/predictions", { method: "POST" });
   expect([refused.status, refused.headers.get("content-type")]).toEqual([503, "application/problem+json"]);
-  expect((await client.fetch("/health/ready")).status).toBe(200);
+  expect(await client.status("/health/ready")).toBe(200);
 }, 60_000);

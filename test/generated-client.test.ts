@@ -99,7 +99,7 @@ const store = fixture(() => storeWith("lab"));
 const server = fixture(() => store.serve("lab"));
 const dir = fixture(tempDir);
 beforeAll(async () => {
-  await Bun.write(dir.join("openapi.json"), await (await server.client.fetch("/openapi.json")).text());
+  await Bun.write(dir.join("openapi.json"), await server.client.text("/openapi.json"));
   const types = await outputOf(`${root}test/helpers/client-types.ts`, dir.join("openapi.json"));
   await Bun.write(dir.join("api.ts"), types);
   await Bun.write(dir.join("client.ts"), client);

@@ -119,7 +119,7 @@ test.each([...places, "encode", "demo", "schema"])("an error of %s shows no path
   const inputs = [{ text }];
   await read(await client.post(inputs, { Prefer: "wait", "Webhook-URL": to.url() }));
   if (text !== "schema" && text !== "demo") answers.push(...(await to.until(1)));
-  const events = await client.post(inputs, { Accept: "text/event-stream" });
+  const events = await client.stream(inputs);
   if (events.ok) for await (const event of eventsOf(events)) answers.push(event);
   else await read(events);
   await read(await client.demos.post(inputs, { Prefer: "wait", "Webhook-URL": to.url("/demo") }));

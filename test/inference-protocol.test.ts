@@ -14,7 +14,6 @@ import {
   elements,
   type InferBody,
   inferPath,
-  json,
   jsonInputs,
   parts,
   post,
@@ -36,13 +35,13 @@ beforeAll(async () => {
 });
 
 async function tagOf({ client }: TestServer): Promise<string> {
-  return ((await (await client.fetch("/")).json()) as { tag: string }).tag;
+  return ((await client.json("/")) as { tag: string }).tag;
 }
 const inference = fixture(() => tensors.client.at(inferPath));
 
 describe("a server", () => {
   test("names itself, its version and its extensions of the protocol", async () => {
-    expect(await json(await lab.client.fetch("/v2"))).toEqual({
+    expect(await lab.client.json("/v2")).toEqual({
       name: "sconce",
       version: expect.any(String),
       extensions: ["binary_tensor_data", "model_configuration", "model_repository"],
@@ -50,12 +49,12 @@ describe("a server", () => {
   });
 
   test("is live and ready, in the bodies that KServe reads", async () => {
-    expect(await json(await lab.client.fetch("/v2/health/live"))).toEqual({ live: true });
-    expect(await json(await lab.client.fetch("/v2/health/ready"))).toEqual({ ready: true });
+    expect(await lab.client.json("/v2/health/live")).toEqual({ live: true });
+    expect(await lab.client.json("/v2/health/ready")).toEqual({ ready: true });
   });
 
   test("lists its model", async () => {
-    expect(await json(await post(tensors, "/v2/repository/index", ""))).toEqual([
+    expect(await (await post(tensors, "/v2/repository/index", "")).json()).toEqual([
       { name: "lab/tensors", version, state: "READY" },
     ]);
   });
@@ -72,12 +71,12 @@ describe("a model", () => {
     const metadata = { name: "lab/tensors", versions: [version, "1"], platform: "sconce" };
     const expected = { ...metadata, inputs: [...fields, note], outputs: [...fields, note] };
     for (const suffix of ["", `/versions/${version}`]) {
-      expect(await json(await tensors.client.fetch(`/v2/models/lab/tensors${suffix}`))).toEqual(expected);
+      expect(await tensors.client.json(`/v2/models/lab/tensors${suffix}`)).toEqual(expected);
     }
   });
 
   test("has a configuration without the batch dimension", async () => {
-    expect(await json(await tensors.client.fetch("/v2/models/lab/tensors/config"))).toMatchObject({
+    expect(await tensors.client.json("/v2/models/lab/tensors/config")).toMatchObject({
       name: "lab/tensors",
       max_batch_size: 4,
       input: expect.arrayContaining([
@@ -89,9 +88,9 @@ describe("a model", () => {
   });
 
   test("is ready under its tag, its digest, and 1", async () => {
-    const { digest } = (await json(await tensors.client.fetch("/"))) as { digest: string };
+    const { digest } = (await tensors.client.json("/")) as { digest: string };
     for (const suffix of ["", `/versions/${version}`, `/versions/${digest}`, "/versions/1"]) {
-      expect(await json(await tensors.client.fetch(`/v2/models/lab/tensors${suffix}/ready`))).toEqual({ ready: true });
+      expect(await tensors.client.json(`/v2/models/lab/tensors${suffix}/ready`)).toEqual({ ready: true });
     }
   });
 });

@@ -33,7 +33,7 @@ describe("a server", () => {
   const client = fixture(() => clientOf(server));
 
   test("logs each step in order, without colours in a pipe; its address comes last, when it accepts predictions", async () => {
-    expect((await client.fetch("/health/ready")).status).toBe(200);
+    expect(await client.status("/health/ready")).toBe(200);
     const steps = [
       /Setting up the model lab:[0-9a-f]{12}$/,
       /Running on (cpu|cuda:0) with \d+ threads?, max batch size 4; a forward pass takes .* ms for 1.* model=lab:[0-9a-f]{12} engine=1$/,
@@ -48,7 +48,7 @@ describe("a server", () => {
   });
 
   test("without a name serves the most recent build", async () => {
-    expect((await (await client.fetch("/")).json()) as object).toMatchObject({ name: "lab" });
+    expect((await client.json("/")) as object).toMatchObject({ name: "lab" });
   });
 
   test("owns its port: another server that does not find it, such as one of another user, is refused", async () => {
@@ -73,7 +73,7 @@ describe("starting", () => {
     await using server = gated.start(["-p", String(port)], { GATE: gate.url("setup") });
     await gate.arrived("setup");
     const client = new Client(new URL(`http://127.0.0.1:${port}`));
-    expect((await client.fetch("/health/live")).status).toBe(200);
+    expect(await client.status("/health/live")).toBe(200);
     for (const path of ["/health/ready", "/", "/docs", "/nothing", "/predictions/abc", "/metrics"]) {
       const response = await client.fetch(path, { headers: { "X-Request-Id": "early" } });
       expect(response.headers.has("retry-after")).toBe(true);
@@ -105,7 +105,7 @@ describe("starting", () => {
     await using server = both.start(["small", "lab", "-p", String(port)], { GATE: gate.url("setup") });
     await gate.arrived("setup");
     const client = new Client(new URL(`http://127.0.0.1:${port}`));
-    await until(async () => (await client.fetch("/models/lab/health/ready")).ok);
+    await client.ready("/models/lab/health/ready");
     expect((await client.predictAt("/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
     // The first model also answers paths without a name.
     for (const path of ["/models/small", "/models/small/health/ready", "/predictions/abc", "/health/ready"]) {
@@ -137,7 +137,7 @@ describe("starting", () => {
     for (const path of ["/health/ready", "/predictions/abc"]) {
       expect(await problemOf(await client.fetch(path))).toMatchObject({ status: 503, detail });
     }
-    expect(await (await client.fetch("/v2/models/gated/infer")).json()).toEqual({ error: detail });
+    expect(await client.json("/v2/models/gated/infer")).toEqual({ error: detail });
     gate.release(again);
     await server.line("The front process 1 is ready again");
     expect((await client.predict([{ x: 1 }])).status).toBe("success");
@@ -163,8 +163,8 @@ async function stopAtWork(server: RunningCli, gate: Hold, signal: NodeJS.Signals
   const beganMs = performance.now();
   server.kill(signal);
   await server.line("Stopping");
-  expect((await client.fetch("/health/live")).status).toBe(200);
-  await until(async () => (await client.fetch("/health/ready")).status === 503);
+  expect(await client.status("/health/live")).toBe(200);
+  await until(async () => (await client.status("/health/ready")) === 503);
   const response = await client.post([{ x: 1 }]);
   expect(response.headers.has("retry-after")).toBe(true);
   expect(await problemOf(response)).toMatchObject({ status: 503, type: "urn:sconce:problem:not_ready" });

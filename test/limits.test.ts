@@ -184,8 +184,8 @@ describe("ended predictions", () => {
   test("are retained for a time", async () => {
     await using server = await store.serve("lab", { retainAge: 0.05 });
     const { prediction_id: id } = await server.client.predict([{ x: 1 }]);
-    await until(async () => (await server.client.fetch(`/predictions/${id}`)).status !== 200);
-    expect((await server.client.fetch(`/predictions/${id}`)).status).toBe(404);
+    await until(async () => (await server.client.status(`/predictions/${id}`)) !== 200);
+    expect(await server.client.status(`/predictions/${id}`)).toBe(404);
   });
 
   test("that have not ended are always retained, and clients that wait get the others", async () => {
@@ -194,7 +194,7 @@ describe("ended predictions", () => {
     const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
     const ended = await server.client.predict([{ x: 1 }]);
     expect(ended.outputs?.[0]?.y).toBe(3);
-    expect((await server.client.fetch(`/predictions/${ended.prediction_id}`)).status).toBe(404);
+    expect(await server.client.status(`/predictions/${ended.prediction_id}`)).toBe(404);
     expect((await server.client.read(id)).status).toBe("pending");
     gate.release("a");
   });

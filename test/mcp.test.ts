@@ -21,7 +21,7 @@ describe.each(["modern", "legacy"] as const)("for a client of the %s revision", 
     const schema = z.record(z.string(), z.unknown());
     const { input_schema: inputSchema, output_schema: outputSchema } = z
       .object({ input_schema: schema, output_schema: schema })
-      .parse(await (await server.client.fetch("/")).json());
+      .parse(await server.client.json("/"));
     expect<unknown>(tools).toEqual([
       {
         name: "lab",
@@ -92,7 +92,7 @@ describe.each(["modern", "legacy"] as const)("for a client of the %s revision", 
 
   test("a picture in the output is also content of the result", async () => {
     await using pictures = await server.beside("picture");
-    const [input = {}] = inputsSchema.parse(await (await pictures.client.fetch("/examples")).json());
+    const [input = {}] = inputsSchema.parse(await pictures.client.json("/examples"));
     await using connection = await mcpClient(pictures.url, era);
     const { structuredContent, content } = await connection.client.callTool({ name: "picture", arguments: input });
     const { outputs: [output] = [] } = await pictures.client.predict([input]);

@@ -214,7 +214,7 @@ test("slow readers of a large result count as memory until they leave", async ()
     prediction_id: string;
   };
   expect(await held(server, "answers")).toBe(0);
-  const text = await (await server.client.fetch(`/predictions/${id}`)).text();
+  const text = await server.client.text(`/predictions/${id}`);
   expect(JSON.parse(text).outputs.at(-1).product).toHaveLength(rows);
   expect((await server.client.fetch(`/predictions/${id}`, { method: "HEAD" })).status).toBe(200);
   expect(await held(server, "answers")).toBe(0);

@@ -32,7 +32,7 @@ async function growth(
 
 describe("the text", () => {
   test("has each family once, after its HELP and TYPE, with the samples of its type", async () => {
-    const text = await (await server.client.fetch("/metrics")).text();
+    const text = await server.client.text("/metrics");
     const types = new Map<string, string>();
     for (const block of text.trim().split("\n\n")) {
       const [help = "", type = "", ...samples] = block.split("\n");
@@ -74,7 +74,7 @@ describe("the text", () => {
   });
 
   test("describes the model, the build and the limits", async () => {
-    const text = await (await server.client.fetch("/metrics")).text();
+    const text = await server.client.text("/metrics");
     expect(text).toMatch(/^sconce_build_info\{version="[^"]+",torch="\d[^"]+",device="cpu"\} 1$/m);
     expect(text).toMatch(
       /^sconce_model_info\{model="lab",repository="lab",tag="[0-9a-f]{12}",digest="sha256:[0-9a-f]{64}"\} 1$/m,
@@ -193,7 +193,7 @@ test("answers are timed by route, and routes without a request have no series", 
 
 test("the reason of a server that is not ready is a gauge", async () => {
   await using fresh = await server.beside("lab");
-  const text = await (await fresh.client.fetch("/metrics")).text();
+  const text = await fresh.client.text("/metrics");
   const lines = text.split("\n").filter((line) => line.startsWith("sconce_unready"));
   expect(lines).toEqual(unreadyReasons.map((reason) => `sconce_unready{model="lab",reason="${reason}"} 0`));
   await using gate = hold();

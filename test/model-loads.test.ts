@@ -36,7 +36,7 @@ const setup = `async () => {
 }`;
 
 async function statesOf(client: Client): Promise<Record<string, string>> {
-  const { models } = (await (await client.fetch("/models")).json()) as { models: { name: string; state: string }[] };
+  const { models } = (await client.json("/models")) as { models: { name: string; state: string }[] };
   return Object.fromEntries(models.map(({ name, state }) => [name, state]));
 }
 
@@ -53,7 +53,7 @@ describe("--keep-alive", () => {
     for (const path of ["", "/openapi.json", "/health/ready", "/predictions/none"])
       await client.fetch(`/models/ten${path}`);
     expect(await inRole(server.pid, "engine")).toEqual([]);
-    const events = client.at("/models/ten/predictions").post([{ x: 1 }], { Accept: "text/event-stream" });
+    const events = client.at("/models/ten/predictions").stream([{ x: 1 }]);
     const outputs = await Promise.all(Array.from({ length: 20 }, (_, x) => client.predictAt("/models/ten", [{ x }])));
     expect(outputs.map((body) => body.outputs)).toEqual(
       Array.from({ length: 20 }, (_, x) => [{ y: 10 * (2 * x + 1) }]),
@@ -72,11 +72,11 @@ describe("--keep-alive", () => {
     expect(await inRole(server.pid, "engine")).toHaveLength(1);
     await until(async () => (await statesOf(client)).ten === "unloaded");
     expect(await inRole(server.pid, "engine")).toEqual([]);
-    expect((await client.fetch("/health/ready")).status).toBe(200);
-    expect(await (await client.fetch("/v2/models/ten/ready")).json()).toEqual({ ready: true });
+    expect(await client.status("/health/ready")).toBe(200);
+    expect(await client.json("/v2/models/ten/ready")).toEqual({ ready: true });
     // A client may unload the model that is already unloaded.
     expect((await move(server, "ten", "unload")).status).toBe(200);
-    expect(await (await client.fetch("/v2/models/ten/ready")).json()).toEqual({ ready: false });
+    expect(await client.json("/v2/models/ten/ready")).toEqual({ ready: false });
     expect(await (await client.fetch("/v2/repository/index", { method: "POST" })).json()).toMatchObject([
       { state: "UNAVAILABLE" },
     ]);
@@ -123,7 +123,7 @@ test("models are loaded and unloaded by requests, as in Triton", async () => {
   expect(await index()).toMatchObject([{ state: "READY" }, { state: "READY" }]);
   expect((await move(server, "ten", "unload")).status).toBe(200);
   expect(await index()).toMatchObject([{ state: "READY" }, { state: "UNAVAILABLE", reason: "unloaded" }]);
-  const ready = async (name: string) => (await client.fetch(`/v2/models/${name}/ready`)).status;
+  const ready = async (name: string) => await client.status(`/v2/models/${name}/ready`);
   expect([await ready("ten"), await ready("lab")]).toEqual([503, 200]);
   // A prediction loads the model that a request has unloaded.
   expect((await client.predictAt("/models/ten", [{ x: 1 }])).outputs).toEqual([{ y: 30 }]);

@@ -58,7 +58,7 @@ test.each(pairs)("the processes of `serve %s %s` find what the parent process fo
   const args = ["serve", ...given.map((each) => each.given), ...options, "--fronts", "2"];
   await using server = sconce.startCli(args);
   const client = await clientOf(server);
-  const { models } = list.parse(await (await client.fetch("/models")).json());
+  const { models } = list.parse(await client.json("/models"));
   expect(models.map(({ name, state }) => [name, state])).toEqual(given.map(({ name }) => [name, "ready"]));
   const homes = given.map(({ name }) => (name === "lab" ? foreign.home : dir.join("home")));
   const found = await Promise.all(given.map(({ name }, i) => new ModelStore(homes[i]).resolve(name)));
@@ -73,7 +73,7 @@ test("a file of --models names models like the command line, with paths that beg
   const paths = ["texts", foreign.home, "../scripted", "other.pt2"];
   await Bun.write(dir.join("lists/models.toml"), paths.map((path) => `[[model]]\nmodel = "${path}"\n`).join("\n"));
   await using server = sconce.startCli(["serve", "--models", "lists/models.toml", ...options]);
-  const { models } = list.parse(await (await (await clientOf(server)).fetch("/models")).json());
+  const { models } = list.parse(await (await clientOf(server)).json("/models"));
   expect(models.map(({ name, state }) => [name, state])).toEqual(
     ["texts", "lab", "scripted", "other"].map((name) => [name, "ready"]),
   );

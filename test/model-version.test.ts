@@ -44,7 +44,7 @@ test("answers, headers and events of every kind of prediction name the build", a
       expect(await answer.json()).toMatchObject({ model });
     } else expect(answer).toMatchObject({ status: "success", model });
   }
-  const stream = await client.post([{ x: 1 }], { Accept: "text/event-stream" });
+  const stream = await client.stream([{ x: 1 }]);
   expect(stream.headers.get("x-model")).toBe(name);
   const events = await Array.fromAsync(eventsOf(stream));
   for (const { event, data } of events) if (event !== "output") expect(data).toMatchObject({ model });

@@ -93,11 +93,11 @@ describe("a server with three models", () => {
 
   test("has all routes of a model below its name, and Locations that a client can read", async () => {
     for (const path of ["", "/docs", "/demo", "/examples", "/health/ready", "/metrics", "/v2", "/v1/models"]) {
-      expect([path, (await client.fetch(`/models/team/ten${path}`)).status]).toEqual([path, 200]);
+      expect([path, await client.status(`/models/team/ten${path}`)]).toEqual([path, 200]);
     }
     const document = await jsonAt(client, "/models/team/ten/openapi.json");
     expect(document).toMatchObject({ servers: [{ url: "/models/team/ten" }] });
-    const events = await client.at("/models/team/ten/predictions").post([{ x: 3 }], { Accept: "text/event-stream" });
+    const events = await client.at("/models/team/ten/predictions").stream([{ x: 3 }]);
     const location = events.headers.get("location") ?? "";
     expect(location).toStartWith("/models/team/ten/predictions/");
     let last: unknown;
@@ -141,7 +141,7 @@ describe("a server with three models", () => {
     const ports = [await clientOf(bare), await adminOf(bare)];
     for (const port of ports) {
       for (const path of ["/v2/models/lab", "/v2/models/texts/ready", "/v2", "/v1/models", "/models/lab/v2"])
-        expect([path, (await port.fetch(path)).status]).toEqual([path, 404]);
+        expect([path, await port.status(path)]).toEqual([path, 404]);
       const moves = ["load", "unload"].map((move) => `/v2/repository/models/texts/${move}`);
       for (const path of [
         "/v2/repository/index",
@@ -173,9 +173,9 @@ describe("a server with three models", () => {
       outputs: [{ name: "y", data: [90] }],
     });
     expect(await jsonAt(client, "/v2/models/texts")).toMatchObject({ name: "texts" });
-    expect((await client.fetch("/v2/models/team/ten/ready")).status).toBe(200);
-    expect((await client.fetch("/models/texts/v2/models/texts")).status).toBe(200);
-    expect((await client.fetch("/models/texts/v2/models/lab")).status).toBe(404);
+    expect(await client.status("/v2/models/team/ten/ready")).toBe(200);
+    expect(await client.status("/models/texts/v2/models/texts")).toBe(200);
+    expect(await client.status("/models/texts/v2/models/lab")).toBe(404);
     const missing = await client.fetch("/v2/models/none/ready");
     expect(missing.status).toBe(404);
     expect(await missing.json()).toEqual({ error: expect.any(String) });
@@ -215,7 +215,7 @@ describe("a server with three models", () => {
     const before = await count();
     await client.predictAt("/models/texts", [{ text: "a" }]);
     expect(await count()).toBe(before + 1);
-    const text = await (await client.fetch("/metrics")).text();
+    const text = await client.text("/metrics");
     const ofServer = text.split("\n").filter((line) => line.startsWith("sconce_memory_limit_bytes"));
     expect(ofServer).toEqual([expect.not.stringContaining("model=")]);
     expect(text).toMatch(/sconce_http_requests_total\{model="texts",route="\/predictions",code="200"\} [1-9]/);
@@ -245,9 +245,9 @@ test("a broken model is reported by name, and the other models are served", asyn
   const admin = await adminOf(server);
   // The root has the first model's routes, but these routes belong to the server.
   for (const path of ["/health/live", "/health/ready", "/metrics"])
-    expect([path, (await admin.fetch(path)).status]).toEqual([path, 200]);
+    expect([path, await admin.status(path)]).toEqual([path, 200]);
   expect((await admin.fetch("/reload", { method: "POST" })).status).toBe(200);
-  expect((await client.fetch("/health/ready")).status).toBe(200);
+  expect(await client.status("/health/ready")).toBe(200);
   expect(await server.line("The model broken:latest@")).toContain("no such tokenizer");
   expect((await client.predictAt("/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
   const refused = await client.at("/models/broken/predictions").post([]);
@@ -270,7 +270,7 @@ test("a broken model is reported by name, and the other models are served", asyn
   expect(await embed("texts")).toMatchObject([200, { model: "texts" }]);
   for (const model of [undefined, "broken"])
     expect(await embed(model)).toMatchObject([503, { error: { code: "not_ready" } }]);
-  expect((await client.fetch("/v1/models/broken")).status).toBe(503);
+  expect(await client.status("/v1/models/broken")).toBe(503);
   expect((await client.post([])).status).toBe(503);
   server.kill("SIGTERM");
   expect(await server.exited).toBe(0);

@@ -66,7 +66,7 @@ describe("POST /v1/embeddings", () => {
   });
 
   test("accepts `dimensions` equal to the vector's size, and a model name with a tag, without one, or none", async () => {
-    const { tag } = z.looseObject({ tag: z.string() }).parse(await (await server.client.fetch("/")).json());
+    const { tag } = z.looseObject({ tag: z.string() }).parse(await server.client.json("/"));
     // Some clients write null for what their caller leaves out.
     const unset = { model: null, encoding_format: null, user: null, top_n: null };
     for (const more of [

@@ -40,7 +40,7 @@ log-format = "json"
     await using server = store.startCli(["serve"], { cwd: dir.path });
     const line = await server.line("Listening on");
     const client = new Client(new URL(/http:[^"]+/.exec(line)?.[0] ?? ""));
-    expect(await (await client.fetch("/")).json()).toMatchObject({ name: "lab" });
+    expect(await client.json("/")).toMatchObject({ name: "lab" });
     expect((await client.post([{ x: 1, note: "a".repeat(2000) }])).status).toBe(413);
     expect(await Bun.file(dir.join("kept.sqlite")).exists()).toBe(true);
     expect(JSON.parse(line)).toMatchObject({ level: "info" });
@@ -57,7 +57,7 @@ log-format = "json"
         env: { SCONCE_KEEP_ALIVE: "600", ...env },
       });
       const client = await clientOf(server);
-      const { models } = (await (await client.fetch("/models")).json()) as { models: { name: string }[] };
+      const { models } = (await client.json("/models")) as { models: { name: string }[] };
       return models.map(({ name }) => name);
     };
     expect(await models('models = ["lab", "parts"]')).toEqual(["lab", "parts"]);

@@ -37,7 +37,7 @@ describe("GET /demo", () => {
   });
 
   test("has less than 60 kB compressed, and files that browsers keep", async () => {
-    const html = await (await stage.client.fetch("/demo")).text();
+    const html = await stage.client.text("/demo");
     let bytes = gzipSync(html).length;
     const links = [...html.matchAll(/(?:src|href)="(demo\/assets\/[^"]+)"/g)].map(([, link]) => `/${link}`);
     expect(links).toHaveLength(2);

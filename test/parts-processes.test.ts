@@ -21,8 +21,6 @@ interface PartData {
   readonly part: { readonly text: string; readonly pid: number };
 }
 
-const accept = { Accept: "text/event-stream" };
-
 /** The data of the next event `part` of a stream, with the event's id. */
 async function nextPart(events: AsyncGenerator<ServerEvent>): Promise<PartData & { readonly id: string }> {
   const { data, id } = await nextEvent(events, "part");
@@ -62,7 +60,7 @@ describe("parts of predict", () => {
   test("are sent as they are yielded, before the parts of postprocess and the whole output", async () => {
     await using gate = hold();
     const input = { x: 1, rounds: 2, words: ["a"], gate: gate.url("") };
-    const events = eventsOf(await client.post([input], accept));
+    const events = eventsOf(await client.stream([input]));
     for (const round of [0, 1]) {
       gate.release(`r${round}`);
       expect(await nextPart(events)).toMatchObject({ index: 0, sequence: round, part: { text: `round ${round}` } });
@@ -77,7 +75,7 @@ describe("parts of predict", () => {
 
   test("are separate for each item of a batch: items with fewer rounds have fewer parts", async () => {
     const events = await Array.fromAsync(
-      eventsOf(await client.post([{ x: 1, rounds: 3 }, { x: 2, rounds: 1 }, { x: 3 }], accept)),
+      eventsOf(await client.stream([{ x: 1, rounds: 3 }, { x: 2, rounds: 1 }, { x: 3 }])),
     );
     expect([0, 1, 2].map((index) => lastRun(partsOf(events, index)))).toEqual([
       ["round 0", "round 1", "round 2"],
@@ -92,7 +90,7 @@ describe("parts of predict", () => {
       { x: 1, rounds: 2 },
       { x: 2, rounds: 2, fail: "predict" },
     ];
-    const events = await Array.fromAsync(eventsOf(await client.post(inputs, accept)));
+    const events = await Array.fromAsync(eventsOf(await client.stream(inputs)));
     expect(lastRun(partsOf(events, 0))).toEqual(["round 0", "round 1"]);
     expect(events.at(-1)?.data).toMatchObject({
       status: "failed",
@@ -106,7 +104,7 @@ describe("parts of predict", () => {
       { x: 1, rounds: 3 },
       { x: 2, rounds: 3, fail: "postprocessPart" },
     ];
-    const events = await Array.fromAsync(eventsOf(await client.post(inputs, accept)));
+    const events = await Array.fromAsync(eventsOf(await client.stream(inputs)));
     expect([0, 1].map((index) => partsOf(events, index).length)).toEqual([3, 1]);
     expect(events.at(-1)?.data).toMatchObject({
       errors: [{ index: 1, message: "the model failed in postprocessPart" }],

@@ -11,8 +11,7 @@ import { SharedServer } from "./helpers/shared-server.ts";
 
 const server = new SharedServer(["parts"], "parts");
 
-const accept = { Accept: "text/event-stream" };
-const post = async (inputs: readonly unknown[]) => Array.fromAsync(eventsOf(await server.client.post(inputs, accept)));
+const post = async (inputs: readonly unknown[]) => Array.fromAsync(eventsOf(await server.client.stream(inputs)));
 const named = (events: readonly ServerEvent[], name: string) =>
   events.filter(({ event }) => event === name).map(({ data }) => data);
 const words = ["grüße", "to", "you"];
@@ -144,7 +143,7 @@ test("parts count as outputs, once if a run starts again: too many bytes of them
 });
 
 test("GET / has the schema of a part", async () => {
-  const model = await (await server.client.fetch("/")).json();
+  const model = await server.client.json("/");
   expect(model).toMatchObject({ part_schema: { properties: { text: { type: "string" } }, required: ["text"] } });
 });
 

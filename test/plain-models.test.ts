@@ -211,7 +211,7 @@ test("`serve /FOLDER` packages the model or the only weights file of the folder,
   await using server = started(folder);
   expect(await server.line("Packaged")).toMatch("as network:");
   const client = await clientOf(server);
-  expect(await (await client.fetch("/v2/models/network/ready")).json()).toEqual({ ready: true });
+  expect(await client.json("/v2/models/network/ready")).toEqual({ ready: true });
   await copyFile(path, join(folder, "second.pt2"));
   expect(await sconce.cliHere(["serve", folder])).toMatchObject(refusal(2, "found network.pt2, second.pt2"));
   await using declared = started(modelFolder("picture"));

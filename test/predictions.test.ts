@@ -31,7 +31,7 @@ describe("creating a prediction", () => {
     const response = await server.client.post([{ x: 1 }]);
     const { prediction_id } = (await response.json()) as PredictionBody;
     expect(response.headers.get("location")).toBe(`/predictions/${prediction_id}`);
-    expect((await server.client.fetch(`/predictions/${prediction_id}`)).status).toBe(200);
+    expect(await server.client.status(`/predictions/${prediction_id}`)).toBe(200);
   });
 
   test("returns ids that are short, URL-safe and unique", async () => {

@@ -17,7 +17,6 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
   const front = fixture(() => replica("front"));
   const other = fixture(() => replica("front"));
 
-  const accept = { Accept: "text/event-stream" };
   const watch = async ({ client }: TestServer, id: string, headers: Record<string, string> = {}) =>
     eventsOf(await client.watch(id, headers));
   const words = ["one", "two", "three"];
@@ -48,13 +47,10 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
 
   test("have each part of a fast prediction", async () => {
     const stream = eventsOf(
-      await front.client.post(
-        [
-          { x: 1, words, rounds: 2 },
-          { x: 2, words },
-        ],
-        accept,
-      ),
+      await front.client.stream([
+        { x: 1, words, rounds: 2 },
+        { x: 2, words },
+      ]),
     );
     const events = await Array.fromAsync(stream);
     const parts = events.flatMap(({ event, data }) =>

@@ -24,7 +24,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
 
   test("start without an error of the queue in the log", async () => {
     for (const { client } of [front, both]) {
-      const faults = (await (await client.fetch("/metrics")).text()).match(/^sconce_queue_faults_total.*/gm);
+      const faults = (await client.text("/metrics")).match(/^sconce_queue_faults_total.*/gm);
       expect(faults?.filter((line) => !line.endsWith(" 0"))).toEqual([]);
     }
   });
@@ -93,8 +93,8 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   test("refuse a body as a single server does, and do not find a demo as a prediction", async () => {
     expect(await front.client.refused([{ y: 1 }])).toMatchObject({ status: 422 });
     const { prediction_id: id } = await front.client.predict([{ x: 1 }]);
-    expect((await front.client.fetch(`/demo/${id}`)).status).toBe(404);
-    expect((await front.client.fetch("/predictions/nobody")).status).toBe(404);
+    expect(await front.client.status(`/demo/${id}`)).toBe(404);
+    expect(await front.client.status("/predictions/nobody")).toBe(404);
     expect((await front.client.fetch("/predictions/nobody/cancel", { method: "POST" })).status).toBe(404);
   });
 
@@ -142,7 +142,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(ended).toMatchObject({ status: "success", demo_outputs: [{ half: 1.5 }] });
     expect(ended.logs).toContain(`${logs}aloha again`);
     expect(await worker.client.refused([{ x: 1 }])).toMatchObject({ status: 404 });
-    expect((await worker.client.fetch("/health/ready")).status).toBe(200);
+    expect(await worker.client.status("/health/ready")).toBe(200);
     expect(await worker.client.metric("sconce_queue_deliveries_total")).toBe(1);
   });
 });

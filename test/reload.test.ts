@@ -65,7 +65,7 @@ test("a reload switches a moved tag to its build, and answers when the build ans
     const body = await client.predict([{ x: 1 }], { Connection: "close" });
     expect([outputOf(body), body.model?.digest]).toEqual([1003, expect.stringContaining(store.names.v2.slice(4))]);
   }
-  expect(await (await client.fetch("/")).json()).toMatchObject({
+  expect(await client.json("/")).toMatchObject({
     digest: expect.stringContaining(store.names.v2.slice(4)),
   });
   const label = (build: Build) => `lab:moved@${store.names[build].slice("lab:".length)}`;
@@ -86,7 +86,7 @@ test("if the new build does not start, the answer has the reason, and the earlie
   const [engine] = await inRole(cli.pid, "engine");
   expect(await server.switchTo("v2")).toMatchObject({ status: 500, ...problem("reload_failed", "setup") });
   expect(outputOf(await client.predict([{ x: 1 }]))).toBe(3);
-  expect((await client.fetch("/health/ready")).status).toBe(200);
+  expect(await client.status("/health/ready")).toBe(200);
   await until(async () => (await inRole(cli.pid, "engine")).length === 1);
   expect(await inRole(cli.pid, "engine")).toEqual([engine ?? 0]);
   // After a failed reload, another one succeeds.

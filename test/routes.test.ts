@@ -17,7 +17,7 @@ describe("an unknown path", () => {
   );
 
   test("that is known but for a final slash is answered like the known path", async () => {
-    expect((await server.client.fetch("/health/ready/")).status).toBe(200);
+    expect(await server.client.status("/health/ready/")).toBe(200);
   });
 });
 
@@ -87,8 +87,8 @@ test("GET / describes the model", async () => {
 
 describe("health", () => {
   test("has the states live and ready", async () => {
-    expect((await (await server.client.fetch("/health/live")).json()) as object).toEqual({ status: "live" });
-    expect((await (await server.client.fetch("/health/ready")).json()) as object).toEqual({ status: "ready" });
+    expect((await server.client.json("/health/live")) as object).toEqual({ status: "live" });
+    expect((await server.client.json("/health/ready")) as object).toEqual({ status: "ready" });
   });
 
   test.each([

@@ -90,7 +90,7 @@ describe("a server", () => {
     });
     // The HTTP process accepts this prediction, which runs in the next engine process.
     expect(await client.predict([{ x: 3 }])).toMatchObject({ status: "success", outputs: [{ y: 7 }] });
-    expect((await client.fetch("/health/ready")).status).toBe(200);
+    expect(await client.status("/health/ready")).toBe(200);
     const restarts = (reason: string) => client.metric(`sconce_engine_restarts_total{reason="${reason}"}`);
     // The reason is uncertain: the kernel may have killed another process of this machine for lack of memory at the
     // same time.
@@ -156,7 +156,7 @@ describe("a server with two HTTP processes", () => {
     expect(await client.metric("sconce_queued_items")).toBe(0);
     expect(await client.metric('sconce_predictions_total{status="success"}')).toBe(created.size);
     const other = `${canceled.slice(0, -1)}${canceled.endsWith("_") ? "-" : "_"}`;
-    expect((await client.fetch(`/predictions/${other}`)).status).toBe(404);
+    expect(await client.status(`/predictions/${other}`)).toBe(404);
   });
 
   test("refuses in both the inputs that are too many for both together", async () => {

@@ -47,7 +47,7 @@ test("an exported program states the tensors, and that batches are possible", as
   const inputs = Array.from({ length: 5 }, (_, i) => ({ grey: i / 10 }));
   const { outputs } = await server.client.predict(inputs);
   expect(outputs).toHaveLength(5);
-  expect((await (await server.client.fetch("/")).json()) as object).toMatchObject({ batch_size: 32 });
+  expect((await server.client.json("/")) as object).toMatchObject({ batch_size: 32 });
 }, 120_000);
 
 test("a declared batch size takes precedence", async () => {

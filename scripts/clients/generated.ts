@@ -130,7 +130,7 @@ export async function generatedClients(): Promise<void> {
 /** Generates a client with openapi-python-client from a server's document. @returns the client's folder */
 async function pythonClient(name: string, { client }: TestServer, { dir, run }: Tools): Promise<string> {
   const [path, folder] = [dir.join("openapi.json"), dir.join(`python-${name}`)];
-  await Bun.write(path, await (await client.fetch("/openapi.json")).text());
+  await Bun.write(path, await client.text("/openapi.json"));
   await run(["openapi-python-client", "generate", "--path", path, "--output-path", folder]);
   return folder;
 }

@@ -60,7 +60,7 @@ export async function schemathesis({ seed, seconds, only }: SchemathesisOptions)
 
 /** The OpenAPI document without Cancel-After: schemathesis reports the type of a number in a header as wrong. */
 async function documentOf({ client }: TestServer): Promise<unknown> {
-  const document: unknown = await (await client.fetch("/openapi.json")).json();
+  const document: unknown = await client.json("/openapi.json");
   for (const path of Object.values(memberOf(document, "paths"))) {
     for (const operation of Object.values(isObject(path) ? path : {})) {
       if (!isObject(operation) || !Array.isArray(operation.parameters)) continue;

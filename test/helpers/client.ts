@@ -1,4 +1,5 @@
 /** A client of the HTTP API that can send any body and any headers. */
+import { until } from "./running.ts";
 
 /** A prediction, or a demo prediction, whose `prediction_id` here is its `demo_id`. */
 export interface PredictionBody {
@@ -50,6 +51,28 @@ export class Client {
     return fetch(new URL(path, this.url), init);
   }
 
+  /** Status of a GET. */
+  async status(path: string): Promise<number> {
+    return (await this.fetch(path)).status;
+  }
+
+  /** JSON of a GET. */
+  async json(path: string): Promise<unknown> {
+    return (await this.fetch(path)).json();
+  }
+
+  /** Text of a GET. */
+  async text(path: string): Promise<string> {
+    return (await this.fetch(path)).text();
+  }
+
+  /** Resolves once the server, or the model of this path, is ready. A port that nobody listens on is tried again. */
+  async ready(path = "/health/ready"): Promise<void> {
+    // Not on a kept connection, which may lead to a process that has ended.
+    const get = () => this.fetch(path, { keepalive: false }).catch(() => undefined);
+    await until(async () => (await get())?.status === 200);
+  }
+
   /** Posts a body. Text, bytes and streams are sent as they are, other values as JSON. */
   post(body: unknown, headers: Headers = {}, signal?: AbortSignal): Promise<Response> {
     const isRaw =
@@ -91,6 +114,11 @@ export class Client {
     return this.fetch(`${this.path}/${id}`, { headers }).then(bodyOf);
   }
 
+  /** Creates a prediction, and requests its event stream. */
+  stream(inputs: readonly unknown[], headers: Headers = {}): Promise<Response> {
+    return this.post(inputs, { Accept: "text/event-stream", ...headers });
+  }
+
   /** Requests the event stream of a prediction. */
   watch(id: string, headers: Headers = {}): Promise<Response> {
     return this.fetch(`${this.path}/${id}`, { headers: { Accept: "text/event-stream", ...headers } });
@@ -112,7 +140,7 @@ export class Client {
 
   /** The sum of the series of GET /metrics that have a name and some labels; 0 if the server has no such series. */
   async metric(series: string): Promise<number> {
-    const text = await (await this.fetch("/metrics")).text();
+    const text = await this.text("/metrics");
     return seriesIn(text, series).reduce((sum, value) => sum + value, 0);
   }
 

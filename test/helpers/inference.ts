@@ -29,7 +29,6 @@ export const post = (
   body: string | Uint8Array<ArrayBuffer>,
   headers: Record<string, string> = {},
 ) => server.client.fetch(path, { method: "POST", body, headers });
-export const json = (response: Response): Promise<unknown> => response.json();
 
 export async function refusalOf(response: Response): Promise<[status: number, error: string]> {
   expect(response.headers.get("content-type")).toBe("application/json");

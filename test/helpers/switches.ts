@@ -68,7 +68,7 @@ const predictions: readonly ((client: Client, x: number) => Promise<PredictionBo
   (client, x) => client.predict([{ x }]),
   async (client, x) => client.end((await client.create([{ x }])).prediction_id),
   async (client, x) => {
-    const events = await Array.fromAsync(eventsOf(await client.post([{ x }], { Accept: "text/event-stream" })));
+    const events = await Array.fromAsync(eventsOf(await client.stream([{ x }])));
     return events.at(-1)?.data as PredictionBody;
   },
   (client, x) => client.predict([{ x }], { Connection: "close" }),

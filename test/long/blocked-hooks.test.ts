@@ -1,7 +1,6 @@
 /** A model's hook that never returns ends its front, which starts again. Other inputs get their outputs. */
 import { expect, test } from "bun:test";
 import { clientOf } from "../helpers/cli.ts";
-import type { Client } from "../helpers/client.ts";
 import { fixture, tempDir } from "../helpers/fixture.ts";
 import { inRole } from "../helpers/running.ts";
 import { storeWith } from "../helpers/server.ts";
@@ -9,12 +8,6 @@ import { serveStray, strayModel } from "../helpers/stray-model.ts";
 
 const dir = fixture(tempDir);
 const store = fixture(async () => storeWith(await strayModel(dir)));
-
-/** Resolves when the front answers. A front that starts again refuses connections. */
-async function ready(client: Client): Promise<void> {
-  while ((await client.fetch("/health/ready", { keepalive: false }).catch(() => undefined))?.status !== 200)
-    await Bun.sleep(10);
-}
 
 test.concurrent("a hook that never returns ends the only front: its input fails, and the prediction has all other outputs", async () => {
   await using server = serveStray(store, "none", "--store", dir.join("held.sqlite"));
@@ -26,7 +19,7 @@ test.concurrent("a hook that never returns ends the only front: its input fails,
     // On a kept connection, fetch could repeat the request when the process ends.
     await client.put(id, inputs, { Connection: "close" }).catch(() => {});
     await server.line(`The front process 1 was blocked by preprocess of input ${input} of the prediction ${id}`);
-    await ready(client);
+    await client.ready();
   }
   const failed = await client.put(id, inputs);
   expect(failed.error_message).toMatch(/input 1: .*: it did not return in time/);

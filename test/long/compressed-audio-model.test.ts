@@ -69,7 +69,7 @@ describe.skipIf(!hasSounds)(`the model of docs/declare.md (with libsndfile${hasS
   });
 
   test("says in its schema which formats it reads", async () => {
-    expect(JSON.stringify(await (await server.client.fetch("/")).json())).toContain(
+    expect(JSON.stringify(await server.client.json("/"))).toContain(
       "URL of a sound (WAV, FLAC, MP3, Ogg Vorbis or Ogg Opus): http, https or data",
     );
   });

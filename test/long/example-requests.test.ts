@@ -16,7 +16,7 @@ test.each([
   async (name, folder) => {
     await using store = await storeWith(await folder());
     await using server = await store.serve(name, { maxInputs: 64, maxQueuedItems: 64, maxBodyBytes: 2 ** 20 });
-    const document = new ApiDocument(server.client, await (await server.client.fetch("/openapi.json")).json());
+    const document = new ApiDocument(server.client, await server.client.json("/openapi.json"));
     const { requests } = document;
     expect(requests.length).toBeGreaterThan(15);
     for (const request of requests) {

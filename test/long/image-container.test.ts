@@ -43,15 +43,15 @@ bareTest("a container serves its model as a user without rights, and ends with 0
   // The container shares the network of the machine, where the image's port may be in use, so the port is 0.
   const container = run("--host", "127.0.0.1", "--port", "0");
   const client = await clientOf(container);
-  expect(await (await client.fetch("/")).json()).toMatchObject({ name: "digits", batch_size: 64 });
+  expect(await client.json("/")).toMatchObject({ name: "digits", batch_size: 64 });
   const input = { image: await fileUri(join(digits, "samples/3.png")) };
   expect(await client.predict([input, input])).toMatchObject({
     status: "success",
     outputs: [{ digit: 3 }, { digit: 3 }],
   });
-  const page = await (await client.fetch("/docs")).text();
+  const page = await client.text("/docs");
   const [, style = ""] = /href="([^"]+\.css)"/.exec(page) ?? [];
-  expect((await client.fetch(style)).status).toBe(200);
+  expect(await client.status(style)).toBe(200);
   container.kill("SIGTERM");
   expect(await container.exited).toBe(0);
 });

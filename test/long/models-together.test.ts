@@ -88,7 +88,7 @@ test.skipIf(!hasRedis)(
     await using server = store.start(["lab", "ten", "--queue", redis.url, "--keep-alive", "0.2"]);
     const client = await clientOf(server);
     const state = async () => {
-      const { models } = (await (await client.fetch("/models")).json()) as { models: { state: string }[] };
+      const { models } = (await client.json("/models")) as { models: { state: string }[] };
       return models.map((model) => model.state);
     };
     expect(await state()).toEqual(["unloaded", "unloaded"]);
@@ -111,13 +111,13 @@ test.skipIf(!hasRedis)(
     const held = await client.predictAt("/models/lab", [{ x: 1, before: gate.url("a") }], { Prefer: "wait=0" });
     await gate.arrived("a");
     stopping.kill("SIGTERM");
-    await until(async () => (await stopped.fetch("/health/ready")).status === 503);
+    await until(async () => (await stopped.status("/health/ready")) === 503);
     // The metric shows a new figure after each read of the queue, and a read is an occasion to load the model.
     for (let waiting = 1; waiting <= 2; waiting++) {
       await client.predictAt("/models/ten", [{ x: 1 }], { Prefer: "wait=0" });
       await until(async () => (await stopped.metric('sconce_queue_items{model="ten"}')) === waiting);
     }
-    expect(await (await stopped.fetch("/models")).json()).toMatchObject({
+    expect(await stopped.json("/models")).toMatchObject({
       models: [{ state: "ready" }, { state: "unloaded" }],
     });
     gate.release("a");

@@ -69,7 +69,7 @@ test("a full batch that does not fit at warm-up is halved until one fits, with o
   const { outputs } = await client.predict(Array.from({ length: 20 }, (_, x) => ({ x })));
   expect(outputs).toEqual(Array.from({ length: 20 }, (_, x) => ({ y: 2 * x })));
   expect(warnedBy(server)).toHaveLength(1);
-  expect(await (await client.fetch("/")).json()).toMatchObject({ batch_size: 2 });
+  expect(await client.json("/")).toMatchObject({ batch_size: 2 });
 });
 
 test("batches that do not fit while serving run in halves, with one warning for each size", async () => {

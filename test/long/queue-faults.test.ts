@@ -69,7 +69,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await mend();
     expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
     expect(await server.client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 5 }] });
-    await ready(server);
+    await server.client.ready();
     expect(await server.client.predict([{ x: 3 }])).toMatchObject({ outputs: [{ y: 7 }] });
     expect(await server.client.metric(`sconce_queue_faults_total{reason="${reason}"}`)).toBeGreaterThan(0);
   });
@@ -91,7 +91,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await posted.json()).toMatchObject(unavailable);
     expect(read.status).toBe(503);
     expect(await server.client.metric('sconce_queue_faults_total{reason="timeout"}')).toBeGreaterThan(0);
-    await ready(server);
+    await server.client.ready();
     expect(await server.client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
     await redis.client.flushall();
     expect(await accepted(server)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
@@ -208,10 +208,6 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(maps).not.toMatch(/torch|sconce\.node/);
   });
 });
-
-async function ready({ client }: TestServer): Promise<void> {
-  await until(async () => (await client.fetch("/health/ready")).ok);
-}
 
 async function unready({ client }: TestServer, reason = "the queue of the replicas cannot be used"): Promise<void> {
   await until(async () => {

@@ -5,7 +5,7 @@ import { clientOf } from "../helpers/cli.ts";
 import { eventsOf, nextEvent, type ServerEvent } from "../helpers/events.ts";
 import { writerDevices } from "../helpers/exports.ts";
 import { fixture } from "../helpers/fixture.ts";
-import { inRole, until } from "../helpers/running.ts";
+import { inRole } from "../helpers/running.ts";
 import { storeWith } from "../helpers/server.ts";
 
 const store = fixture(() => storeWith(join(import.meta.dir, "../../examples/writer")), 300_000);
@@ -81,7 +81,7 @@ describe("texts", () => {
     await Promise.all(running.map(({ events }) => nextPart(events)));
     process.kill(engine, "SIGKILL");
     const followed = await Promise.all(running.map(({ events }) => followedTexts(events)));
-    await until(async () => (await client.fetch("/health/ready")).ok);
+    await client.ready();
     const again = await texts([1, 2, 3].map((seed) => ({ ...long, seed })));
     expect(followed.map(({ whole }) => whole)).toEqual(again);
     // There is exactly one further run, and its parts are the whole text.
