@@ -1,6 +1,7 @@
 /** Answers that the server delays arrive completely, at any length. */
 import { afterAll, expect, test } from "bun:test";
 import { bodyOf } from "../src/http/record-json.ts";
+import { nextTurn } from "./helpers/loop-turns.ts";
 
 const server = Bun.serve({
   port: 0,
@@ -8,7 +9,7 @@ const server = Bun.serve({
   async fetch(request) {
     const { pathname, searchParams } = new URL(request.url);
     const text = (searchParams.get("of") ?? "n").repeat(Number(pathname.slice(1)));
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
     return new Response(bodyOf(text), {
       headers: { "Content-Type": "text/plain", "X-Request-Id": "1" },
     });

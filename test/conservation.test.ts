@@ -19,6 +19,7 @@ import { hasEnded, type PredictionRecord } from "../src/predictions/record.ts";
 import { RunningBuild } from "../src/predictions/running-build.ts";
 import { Metrics } from "../src/server/metrics/metrics.ts";
 import { flowOf } from "./helpers/held-engine.ts";
+import { nextTurn } from "./helpers/loop-turns.ts";
 import { keepAll } from "./helpers/predictions.ts";
 import { info } from "./helpers/remote.ts";
 import { until } from "./helpers/running.ts";
@@ -32,7 +33,6 @@ const ways = [
   "postprocess throws",
   "bad output",
 ] as const;
-const later = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 const model = defineModel({
   name: "any",
@@ -42,12 +42,12 @@ const model = defineModel({
   weights: "none.pt",
   preprocess: async ({ x, way }) => {
     if (way === "preprocess throws") throw new Error(way);
-    if (way !== "plain") await later();
+    if (way !== "plain") await nextTurn();
     if (way === "preprocess rejects") throw new Error(way);
     return { x: tensor(new Float32Array(1 + (x % 2)).fill(x), [1 + (x % 2)]) };
   },
   postprocess: async ({ y }, { input: { way } }) => {
-    if (way === "asynchronous") await later();
+    if (way === "asynchronous") await nextTurn();
     if (way === "postprocess throws") throw new Error(way);
     return { y: way === "bad output" ? Number.NaN : (y.data[0] ?? 0) };
   },
@@ -57,7 +57,7 @@ const model = defineModel({
 const runner: Runner = {
   async run(items) {
     const given = items.map(([x]) => Number(x?.data[0]));
-    await later();
+    await nextTurn();
     if (given.includes(BAD)) throw new Error("bad");
     return [{ dtype: "float32", shape: [given.length], data: Float32Array.from(given, (x) => 2 * x) }];
   },

@@ -5,6 +5,7 @@ import { ModelStore } from "../src/package/store/store.ts";
 import { EngineLoads } from "../src/server/engine-loads.ts";
 import { ModelTable } from "../src/server/model-table.ts";
 import { fixture } from "./helpers/fixture.ts";
+import { settle } from "./helpers/loop-turns.ts";
 import { storeWith } from "./helpers/server.ts";
 import { SimulatedClock } from "./helpers/simulation.ts";
 
@@ -68,11 +69,6 @@ async function server({ failures = 0 } = {}) {
 function raise(model: number): never {
   throw new RangeError(`there is no model ${model}`);
 }
-
-/** Lets all pending promises of a load settle. */
-const settle = async () => {
-  for (let i = 0; i < 50; i++) await Promise.resolve();
-};
 
 describe("a model that does not fit in memory beside the loaded models", () => {
   test("takes the place of the model that was used least recently", async () => {

@@ -6,6 +6,7 @@ import { openBatching } from "../src/engine/batching/batcher.ts";
 import type { BatchItem } from "../src/engine/batching/batching.ts";
 import { fixedKey } from "../src/engine/item-check.ts";
 import type { Runner } from "../src/engine/runner.ts";
+import { nextTurn } from "./helpers/loop-turns.ts";
 
 /**
  * A runner whose outputs equal its inputs. A batch runs until the test calls `end`, and the engine learns of its end at
@@ -96,6 +97,6 @@ test("the end of a batch starts the next full batch without a turn of the event 
 test("an incomplete batch starts when the event loop turns", async () => {
   const { runner, submit } = started(4);
   submit(2);
-  await new Promise((resolve) => setImmediate(resolve));
+  await nextTurn();
   expect(runner.sizes).toEqual([2]);
 });

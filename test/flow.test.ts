@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import { fileUri } from "./helpers/data-uri.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
+import { nextTurn } from "./helpers/loop-turns.ts";
 import { modelFolder, storeWith } from "./helpers/server.ts";
 
 const store = fixture(() => storeWith("lab", "stage", "picture"));
@@ -34,7 +35,7 @@ test("the number of concurrent fetches is limited across all predictions", async
       now += 1;
       most = Math.max(most, now);
       // Waits one turn of the event loop, in which more requests could arrive.
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
       now -= 1;
       return new Response(png);
     },

@@ -3,8 +3,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { Gate } from "../src/base/collections/gate.ts";
 import { LoopWork } from "../src/base/loop-work.ts";
-
-const turnOfTheLoop = () => new Promise((resolve) => setImmediate(resolve));
+import { nextTurn } from "./helpers/loop-turns.ts";
 
 test("a gate runs one task of each owner before a second task of any owner, in order of arrival, also after a failure", async () => {
   await fc.assert(
@@ -41,7 +40,7 @@ test("work leaves slow pieces to later turns of the event loop", async () => {
   expect(turns.isOpen).toBe(true);
   turns.took(1.5);
   expect(turns.isOpen).toBe(false);
-  await turnOfTheLoop();
+  await nextTurn();
   expect(turns.isOpen).toBe(true);
 });
 
@@ -50,10 +49,10 @@ test("work on hold runs no piece, and all pieces afterwards", async () => {
   const turns = new LoopWork(() => isHeld);
   const made: number[] = [];
   turns.add(() => made.push(1));
-  await turnOfTheLoop();
-  await turnOfTheLoop();
+  await nextTurn();
+  await nextTurn();
   expect(made).toEqual([]);
   isHeld = false;
-  await turnOfTheLoop();
+  await nextTurn();
   expect(made).toEqual([1]);
 });

@@ -12,7 +12,7 @@ import { wholeText } from "../src/pipeline/output-encoder.ts";
 import { runDemo } from "../src/pipeline/run-demo.ts";
 import { anyModel, flowOf, HeldEngine, InstantEngine, inputs, numbers } from "./helpers/held-engine.ts";
 import { hold } from "./helpers/hold.ts";
-import { busy, loopTurns } from "./helpers/loop-turns.ts";
+import { busy, loopTurns, nextTurn } from "./helpers/loop-turns.ts";
 
 const COUNT = 200;
 
@@ -67,7 +67,7 @@ test("while outputs of a batch are slow, the event loop turns", async () => {
       if (made === COUNT) large.resolve();
     }),
   );
-  for (let i = 0; flow.credits.ready.items < COUNT && i < COUNT; i++) await new Promise(setImmediate);
+  for (let i = 0; flow.credits.ready.items < COUNT && i < COUNT; i++) await nextTurn();
   engine.finish();
   expect(made).toBeLessThan(COUNT / 2);
   await large.promise;
@@ -113,7 +113,7 @@ test.each([
       ),
     );
     // Enough turns of the event loop for the flow to start all items that it may start.
-    for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate);
+    for (let turn = 0; turn < 50; turn++) await nextTurn();
     await new Promise<void>((resolve) => flow.run(new ItemList(new ReadyInputs([{ x: -1 }]), receiver(resolve))));
     expect(left).toBe(COUNT);
     slow.resolve();

@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from "bun:test";
 import { clientOf } from "./helpers/cli.ts";
-import { eventsOf, nextEvent, type ServerEvent } from "./helpers/events.ts";
+import { dataOf, eventsOf, nextEvent, type ServerEvent } from "./helpers/events.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { inRole } from "./helpers/running.ts";
@@ -28,9 +28,7 @@ async function nextPart(events: AsyncGenerator<ServerEvent>): Promise<PartData &
 }
 
 const partsOf = (events: readonly ServerEvent[], index: number): PartData[] =>
-  events.flatMap(({ event, data }) =>
-    event === "part" && (data as PartData).index === index ? [data as PartData] : [],
-  );
+  (dataOf(events, "part") as PartData[]).filter((part) => part.index === index);
 
 /**
  * Texts of the parts that a client has at the end. A part with sequence 0 begins a new run, and replaces all earlier

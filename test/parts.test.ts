@@ -4,7 +4,7 @@ import { EventStream } from "../src/http/event-stream.ts";
 import { families } from "../src/http/record-json.ts";
 import { RequestContext } from "../src/http/request.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
-import { eventsOf, type ServerEvent } from "./helpers/events.ts";
+import { dataOf, eventsOf, type ServerEvent } from "./helpers/events.ts";
 import { hold } from "./helpers/hold.ts";
 import { livePrediction } from "./helpers/live.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
@@ -12,8 +12,6 @@ import { SharedServer } from "./helpers/shared-server.ts";
 const server = new SharedServer(["parts"], "parts");
 
 const post = async (inputs: readonly unknown[]) => Array.fromAsync(eventsOf(await server.client.stream(inputs)));
-const named = (events: readonly ServerEvent[], name: string) =>
-  events.filter(({ event }) => event === name).map(({ data }) => data);
 const words = ["grüße", "to", "you"];
 async function take(events: AsyncGenerator<ServerEvent>, count: number): Promise<ServerEvent[]> {
   const taken: ServerEvent[] = [];
@@ -29,14 +27,14 @@ describe("an event stream of POST", () => {
   test("has every part of a fast output, then the whole output, then the end", async () => {
     const events = await post([{ x: 1, words }]);
     expect(events.map(({ event }) => event)).toEqual(["start", "part", "part", "part", "output", "completed"]);
-    expect(named(events, "part")).toEqual(words.map((text, sequence) => ({ index: 0, sequence, part: { text } })));
-    expect(named(events, "output")).toEqual([{ index: 0, output: { y: 3, text: "grüße to you" } }]);
+    expect(dataOf(events, "part")).toEqual(words.map((text, sequence) => ({ index: 0, sequence, part: { text } })));
+    expect(dataOf(events, "output")).toEqual([{ index: 0, output: { y: 3, text: "grüße to you" } }]);
     expect(events.at(-1)?.data).toMatchObject({ status: "success", outputs: [{ y: 3, text: "grüße to you" }] });
   });
 
   test("has the parts of each input in order, and before its output", async () => {
     const events = await post([{ x: 1, words }, { x: 2 }, { x: 3, words: ["a", "b"] }]);
-    const parts = named(events, "part") as { index: number; sequence: number }[];
+    const parts = dataOf(events, "part") as { index: number; sequence: number }[];
     for (const [index, count] of [3, 0, 2].entries()) {
       const sequences = parts.filter((part) => part.index === index).map(({ sequence }) => sequence);
       expect(sequences).toEqual([...Array(count).keys()]);
@@ -52,7 +50,7 @@ describe("an event stream of POST", () => {
   });
 
   test("has pictures as data URIs", async () => {
-    const [part] = named(await post([{ x: 1, words: ["a"], draw: true }]), "part");
+    const [part] = dataOf(await post([{ x: 1, words: ["a"], draw: true }]), "part");
     expect(part).toEqual({
       index: 0,
       sequence: 0,
@@ -152,7 +150,7 @@ test.each([
   ["part", "the model's part does not fit its declared part: part.pid: "],
 ])("an error in %s after a part fails the input, and the part was sent", async (fail, message) => {
   const events = await post([{ x: 1, words, fail }, { x: 2 }]);
-  expect(named(events, "part")).toEqual([{ index: 0, sequence: 0, part: { text: "grüße" } }]);
+  expect(dataOf(events, "part")).toEqual([{ index: 0, sequence: 0, part: { text: "grüße" } }]);
   expect(events.at(-1)?.data).toMatchObject({
     status: "failed",
     errors: [{ index: 0, message: expect.stringContaining(message) }],
@@ -182,6 +180,6 @@ test("the demo of a model without a demo has parts, too", async () => {
   const events = eventsOf(await server.client.demos.watch(id));
   for (const name of ["w0", "w1", "w2", "end"]) gate.release(name);
   const all = await Array.fromAsync(events);
-  expect(named(all, "part")).toHaveLength(3);
-  expect(named(all, "output")).toEqual([{ index: 0, output: { y: 3, text: "grüße to you" } }]);
+  expect(dataOf(all, "part")).toHaveLength(3);
+  expect(dataOf(all, "output")).toEqual([{ index: 0, output: { y: 3, text: "grüße to you" } }]);
 });

@@ -6,6 +6,7 @@ import { Image } from "../src/author/media.ts";
 import { palettePng, withScans } from "./helpers/crafted-pictures.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { tempDir } from "./helpers/fixture.ts";
+import { nextTurn } from "./helpers/loop-turns.ts";
 
 const mediaType = "application/octet-stream";
 const progressive = await Bun.file(new URL("./data/media/progressive.jpg", import.meta.url)).bytes();
@@ -69,17 +70,16 @@ describe("the gate that limits concurrent decoding", () => {
       async end(index: number) {
         ends[index]?.resolve();
         await done[index];
-        await turn();
+        await nextTurn();
       },
     };
   }
-  const turn = () => new Promise(setImmediate);
 
   test("starts tasks in order as long as they fit, and a single task of any size", async () => {
     const gate = new DecodingGate(100);
     const tasks = tasksOf(gate);
     for (const bytes of [60, 30, 500, 10, 10]) tasks.run(bytes);
-    await turn();
+    await nextTurn();
     // Each of the last two tasks would fit, but they wait behind the large one.
     expect([tasks.begun, gate.load]).toEqual([[0, 1], { bytes: 90, waiting: 3 }]);
     await tasks.end(0);
@@ -106,7 +106,7 @@ describe("the gate that limits concurrent decoding", () => {
     const failed = gate.run(gate, 80, () => Promise.reject(new Error("damaged")));
     const next = gate.run(gate, 80, () => Promise.resolve());
     expect((await Promise.allSettled([failed, next])).map(({ status }) => status)).toEqual(["rejected", "fulfilled"]);
-    await turn();
+    await nextTurn();
     expect(gate.load).toEqual({ bytes: 0, waiting: 0 });
   });
 });

@@ -12,6 +12,7 @@ import { Supervised } from "../src/machine/processes/supervised.ts";
 import { Watchdog } from "../src/machine/processes/watchdog.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { tempDir } from "./helpers/fixture.ts";
+import { nextTurn } from "./helpers/loop-turns.ts";
 import { program } from "./helpers/process-roles.ts";
 import { SimulatedClock } from "./helpers/simulation.ts";
 
@@ -164,7 +165,7 @@ function watch(clock: HeldClock) {
   watchdog.start();
   const answer = async (runningForMs: number) => {
     questions.at(-1)?.(runningForMs);
-    await new Promise(setImmediate);
+    await nextTurn();
   };
   return { reasons, answer, asked: () => questions.length };
 }

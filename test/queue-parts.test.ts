@@ -1,7 +1,7 @@
 /** Parts and outputs of a running prediction reach the event streams of every replica. */
 import { describe, expect, test } from "bun:test";
 import { clientOf } from "./helpers/cli.ts";
-import { eventsOf, nextEvent, type ServerEvent } from "./helpers/events.ts";
+import { dataOf, eventsOf, nextEvent, type ServerEvent } from "./helpers/events.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
@@ -53,9 +53,7 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
       ]),
     );
     const events = await Array.fromAsync(stream);
-    const parts = events.flatMap(({ event, data }) =>
-      event === "part" ? [data as { index: number; part: object }] : [],
-    );
+    const parts = dataOf(events, "part") as { index: number; part: object }[];
     const textsOf = (index: number) => parts.flatMap((each) => (each.index === index ? [each.part] : []));
     expect(textsOf(0)).toMatchObject(["round 0", "round 1", ...words].map((text) => ({ text })));
     expect(textsOf(1)).toMatchObject(words.map((text) => ({ text })));
@@ -79,8 +77,7 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
     const later = await watch(own, id);
     expect(await nextEvent(later)).toMatchObject({ event: "start" });
     gate.release("a");
-    const outputsOf = async (stream: AsyncGenerator<ServerEvent>) =>
-      (await Array.fromAsync(stream)).flatMap(({ event, data }) => (event === "output" ? [data] : []));
+    const outputsOf = async (stream: AsyncGenerator<ServerEvent>) => dataOf(await Array.fromAsync(stream), "output");
     expect(await outputsOf(events)).toMatchObject([{ index: 0, output: { y: 3 } }]);
     const outputs = (await outputsOf(later)) as { index: number }[];
     expect(outputs.sort((one, other) => one.index - other.index)).toMatchObject([

@@ -5,6 +5,7 @@ import { ModelStore } from "../src/package/store/store.ts";
 import { cli, startCli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixture, tempDir } from "./helpers/fixture.ts";
+import { nextTurn } from "./helpers/loop-turns.ts";
 import { hasRegistry, registryFixture } from "./helpers/registry.ts";
 import { registryProxy, type SeenRequest, type Trick } from "./helpers/registry-proxy.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
@@ -177,6 +178,6 @@ async function untilPart(home: string, bytes: number): Promise<void> {
   const glob = new Bun.Glob(".tmp/*/*");
   for (;;) {
     for (const path of glob.scanSync({ cwd: home, dot: true })) if (Bun.file(`${home}/${path}`).size >= bytes) return;
-    await new Promise(setImmediate);
+    await nextTurn();
   }
 }

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { float32, tensor } from "../src/author/tensor.ts";
 import { SconceError } from "../src/base/errors.ts";
 import { tempDir } from "./helpers/fixture.ts";
+import { nextTurn } from "./helpers/loop-turns.ts";
 import { Front, ScriptedEngine } from "./helpers/remote.ts";
 
 test("an engine process is released only after it has answered the connection", async () => {
@@ -20,7 +21,7 @@ test("an engine process is released only after it has answered the connection", 
 describe("if the engine process ends,", () => {
   const reason = "the engine was ended by SIGSEGV";
   async function untilLost({ engine }: Front): Promise<void> {
-    while (engine.isReady) await new Promise((resolve) => setImmediate(resolve));
+    while (engine.isReady) await nextTurn();
   }
 
   /**

@@ -6,6 +6,7 @@ import { SconceError } from "../src/base/errors.ts";
 import { EngineServer, type EngineServerOptions } from "../src/engine/remote/engine-server.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { type TempDir, tempDir } from "./helpers/fixture.ts";
+import { nextTurn } from "./helpers/loop-turns.ts";
 import { DoublingRunner, Front, info, one } from "./helpers/remote.ts";
 
 /** Starts an engine server on a socket, for `await using`: the end of the scope closes it. */
@@ -113,7 +114,7 @@ describe("an item", () => {
         await untilDispatched(2);
       }
       front.engine.engineEnded("the engine was ended by SIGSEGV");
-      while (front.engine.isReady) await new Promise((resolve) => setImmediate(resolve));
+      while (front.engine.isReady) await nextTurn();
       const close = async () => {
         first.end();
         await front.engine.close();

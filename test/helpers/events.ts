@@ -31,6 +31,11 @@ export async function* eventsOf(response: Response): AsyncGenerator<ServerEvent>
   }
 }
 
+/** The data of the events with this name. */
+export function dataOf(events: readonly ServerEvent[], name: string): unknown[] {
+  return events.filter(({ event }) => event === name).map(({ data }) => data);
+}
+
 /** The next event of a stream with this name; by default the next event that is no comment. */
 export async function nextEvent(events: AsyncGenerator<ServerEvent>, name?: string): Promise<ServerEvent> {
   for (;;) {

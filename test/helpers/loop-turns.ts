@@ -1,4 +1,14 @@
-/** Turns of the event loop: counts them, and holds one. */
+/** Turns of the event loop: waits for one, counts them, and holds one. */
+
+/** Resolves in the next turn, when all due callbacks have run. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Runs the callbacks of promises: the end of a batch or of a load takes several. */
+export async function settle(): Promise<void> {
+  for (let i = 0; i < 50; i++) await Promise.resolve();
+}
 
 /** Blocks the thread. */
 export function busy(ms: number): void {

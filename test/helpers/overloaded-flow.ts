@@ -9,6 +9,7 @@ import { ItemList, type ListItem } from "../../src/pipeline/item-list.ts";
 import { Admission } from "../../src/predictions/admission.ts";
 import { anyModel, flowOf } from "./held-engine.ts";
 import { seeded } from "./loads.ts";
+import { nextTurn } from "./loop-turns.ts";
 import { info } from "./remote.ts";
 import { SimulatedClock } from "./simulation.ts";
 
@@ -147,5 +148,5 @@ async function advance(clock: SimulatedClock, atMs: number): Promise<void> {
 
 /** Lets items pass from the flow to a batch: both ends of the engine act at the end of a turn of the event loop. */
 async function turn(): Promise<void> {
-  for (let i = 0; i < 6; i++) await new Promise((resolve) => setImmediate(resolve));
+  for (let i = 0; i < 6; i++) await nextTurn();
 }

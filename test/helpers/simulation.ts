@@ -8,6 +8,7 @@ import type { BatchItem, BatchListener } from "../../src/engine/batching/batchin
 import { LatencyTarget } from "../../src/engine/batching/latency-target.ts";
 import type { BatchRun } from "../../src/engine/engine.ts";
 import type { PartSink, Runner } from "../../src/engine/runner.ts";
+import { settle } from "./loop-turns.ts";
 
 export class SimulatedClock implements Clock {
   #now = 0;
@@ -59,11 +60,6 @@ export class SimulatedClock implements Clock {
     await settle();
     while (this.nextAtMs < Infinity) await this.advanceTo(this.nextAtMs);
   }
-}
-
-/** Runs the callbacks of promises: the end of a batch takes several. */
-async function settle(): Promise<void> {
-  for (let i = 0; i < 8; i++) await Promise.resolve();
 }
 
 export interface Item extends BatchItem {

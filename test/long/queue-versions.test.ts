@@ -7,6 +7,7 @@ import { join } from "node:path";
 import type { ServeConfig } from "../../src/server/config.ts";
 import type { PredictionBody } from "../helpers/client.ts";
 import { fixture, tempDir } from "../helpers/fixture.ts";
+import { nextTurn } from "../helpers/loop-turns.ts";
 import { writeModel } from "../helpers/model-text.ts";
 import { hasRedis, startRedis } from "../helpers/redis.ts";
 import { until } from "../helpers/running.ts";
@@ -137,7 +138,7 @@ class Load {
     const told = () =>
       this.#accepted.filter((each) => each.version === version && each.body.outputs !== undefined).length;
     const until = told() + count;
-    while (told() < until) await Promise.race([this.#clients, new Promise((resolve) => setImmediate(resolve))]);
+    while (told() < until) await Promise.race([this.#clients, nextTurn()]);
   }
 
   async stop(): Promise<void> {

@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { ModelStore } from "../../src/package/store/store.ts";
 import { tempDir } from "../helpers/fixture.ts";
+import { nextTurn } from "../helpers/loop-turns.ts";
 import { modelConfig, modelLayers, modelOf } from "../helpers/model-content.ts";
 
 function build(home: string, name: string, count: number) {
@@ -116,7 +117,7 @@ describe("concurrent builds", () => {
       const { digest } = await store.put({ repository: "short-lived", config: modelConfig(), layers });
       store.remove(`short-lived@${digest}`);
       // Lets the event loop turn, which reads the output of the child processes: a small `put` may need no turn.
-      await new Promise(setImmediate);
+      await nextTurn();
     }
     expect(await exits).toEqual([0, 0]);
     const references = (await outputs).flatMap((text) => text.split("\n").filter((line) => line.includes(":")));
