@@ -6,6 +6,7 @@ import { SconceError } from "../src/base/errors.ts";
 import { native } from "../src/cli/doctor/native.ts";
 import { cli } from "./helpers/cli.ts";
 import { tempDir } from "./helpers/fixture.ts";
+import { storeWith } from "./helpers/server.ts";
 import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
 const report = z.object({
@@ -21,8 +22,8 @@ async function doctor(env: Readonly<Record<string, string>>, ...args: string[]) 
 
 describe("sconce doctor", () => {
   test("finds that this machine can serve, and prints libtorch, addon and device", async () => {
-    await using home = await tempDir();
-    const { code, stdout } = await cli(["doctor", "--port=0"], { env: { SCONCE_HOME: home.path } });
+    await using store = await storeWith();
+    const { code, stdout } = await store.cli(["doctor", "--port=0"]);
     expect(code).toBe(0);
     const lines = stdout.trimEnd().split("\n");
     expect(lines.every((line) => /^[✓!] \w+ +\S/.test(line))).toBe(true);

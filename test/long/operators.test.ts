@@ -1,25 +1,25 @@
 /** Libraries with custom operators are packaged with the model, and loaded before its weights. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { type CliResult, cli } from "../helpers/cli.ts";
+import type { CliResult } from "../helpers/cli.ts";
 import { fixture, tempDir } from "../helpers/fixture.ts";
 import { compiledOperators, writeTriple } from "../helpers/operators.ts";
+import { storeWith } from "../helpers/server.ts";
 
 await compiledOperators();
 const dir = fixture(tempDir);
+const store = fixture(() => storeWith());
 
 /** Builds in a separate process, because a process cannot unload a library. */
 async function build(operators: string): Promise<CliResult> {
   const folder = join(dir.path, Bun.hash(operators).toString(36));
   await writeTriple(folder, operators);
-  return cli(["build", folder], { env: { SCONCE_HOME: join(dir.path, "store") } });
+  return store.cli(["build", folder]);
 }
 
 test("a model with its operators builds, packs and runs", async () => {
   expect((await build('["operators.so"]')).code).toBe(0);
-  const { code, stdout, stderr } = await cli(["predict", "triple", "x=2.5"], {
-    env: { SCONCE_HOME: join(dir.path, "store") },
-  });
+  const { code, stdout, stderr } = await store.cli(["predict", "triple", "x=2.5"]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
   expect(JSON.parse(stdout)).toEqual({ y: 7.5 });
 });
