@@ -26,7 +26,7 @@ const rooms: Readonly<Record<string, Room>> = {
   base: {
     imports: "",
     doors: "*",
-    maxLines: 3050,
+    maxLines: 3100,
   },
   author: {
     imports: "base",
@@ -88,7 +88,7 @@ const rooms: Readonly<Record<string, Room>> = {
     doors: `
       client difference drain-rate fetcher flow-credits golden hooks inputs/body
       inputs/expected-kinds inputs/form-body inputs/input-decoder inputs/input-list
-      inputs/loop-turns item-fault item-flow item-list item-pipeline local-model memory/charge memory/memory-account
+      item-fault item-flow item-list item-pipeline local-model memory/charge memory/memory-account
       output-encoder run-demo set-up spans`,
     maxLines: 4500,
   },

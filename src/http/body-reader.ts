@@ -1,11 +1,11 @@
 /** Reads the body of a request: checks its media type and size, counts its memory, decompresses it, and converts forms to JSON. */
 import { SconceError } from "../base/errors.ts";
+import { TURN_BYTES } from "../base/loop-turns.ts";
 import { boundaryOf } from "../base/multipart.ts";
 import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../pipeline/inputs/body.ts";
 import { anything } from "../pipeline/inputs/expected-kinds.ts";
 import { inputsOfForm } from "../pipeline/inputs/form-body.ts";
 import { type InputDecoder, utf8 } from "../pipeline/inputs/input-decoder.ts";
-import { TURN_BYTES } from "../pipeline/inputs/loop-turns.ts";
 import { type Charge, memoryFull } from "../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import { ProblemError } from "./problem.ts";

@@ -1,9 +1,9 @@
 /** Reads, parses and checks the JSON messages of the APIs. The event loop parses them, so their size and number of values have limits. */
 import type { z } from "zod";
 import { COST_RULE, MAX_COST, sizeOfJson } from "../../base/json-text.ts";
+import { inTurn, TURN_BYTES } from "../../base/loop-turns.ts";
 import { valueBytes } from "../../pipeline/inputs/body.ts";
 import { parseJson, utf8 } from "../../pipeline/inputs/input-decoder.ts";
-import { inTurn, TURN_BYTES } from "../../pipeline/inputs/loop-turns.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { MAX_MESSAGE_BYTES, messageTooLarge, type ReadBody, readBytes } from "../body-reader.ts";
 import type { HttpOptions } from "../options.ts";

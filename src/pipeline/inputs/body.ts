@@ -1,11 +1,11 @@
 /** The body of a request, and its decoding into inputs. */
 
 import { type JsonSize, sizeOfJson } from "../../base/json-text.ts";
+import { inTurn, TURN_BYTES } from "../../base/loop-turns.ts";
 import type { Charge } from "../memory/charge.ts";
 import { type InputDecoder, type InputValues, utf8 } from "./input-decoder.ts";
 import { type InputList, ReadyInputs } from "./input-list.ts";
 import { checkParts, LazyInputs } from "./large-body.ts";
-import { inTurn, TURN_BYTES } from "./loop-turns.ts";
 
 /** Larger bodies are parsed in parts, since parsing them at once would block the event loop for milliseconds. */
 export const LARGE_BYTES = 256 * 1024;

@@ -2,7 +2,7 @@
 import type { Hono } from "hono";
 import { SconceError } from "../../../base/errors.ts";
 import { isObject } from "../../../base/json.ts";
-import { inTurn } from "../../../pipeline/inputs/loop-turns.ts";
+import { inTurn } from "../../../base/loop-turns.ts";
 import { type Problem, problemStatus } from "../../problem.ts";
 import { modelOf, perModel } from "../../request.ts";
 import type { ApiOptions, Translator } from "../api.ts";

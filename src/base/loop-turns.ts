@@ -1,5 +1,5 @@
 /** Reads bodies on the event loop, a few milliseconds a turn. Bodies that arrive together would otherwise hold it for seconds. */
-import { LoopWork } from "../../base/loop-work.ts";
+import { LoopWork } from "./loop-work.ts";
 
 /** Smaller bodies need no turn: a promise would cost more than their parsing. */
 export const TURN_BYTES = 16 * 1024;
