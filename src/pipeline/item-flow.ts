@@ -158,7 +158,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   /** Tells the rate whether the server is full and inputs wait. */
   #look(): void {
-    if (this.#turns.size > 0 && !this.#willGoOn) this.#rate.busy(performance.now());
+    if (this.#turns.size > 0 && !(this.#willGoOn && this.credits.areLeft)) this.#rate.busy(performance.now());
     else this.#rate.idle();
   }
 
