@@ -89,7 +89,7 @@ export class Predictions {
     if (this.#shared !== undefined) return this.#shared.create(request);
     const accepted = this.#accept(request);
     // The receiver of the webhook must get the outcome even if this process is killed.
-    if (accepted instanceof Promise || webhook !== undefined) return this.#createStored(accepted, request);
+    if (accepted instanceof Promise || webhook !== undefined) return this.#createLater(accepted, request);
     // A client that waits for a small prediction costs no other promise.
     // Without a wait, nothing reads the client's signal, which Bun creates at its first use.
     return request.waitMs > 0 ? this.#afterWait(accepted, request) : this.#kept(accepted);
@@ -100,7 +100,7 @@ export class Predictions {
     return this.#waits.resultOf(live, client, live.createdAtMs + waitMs, this.#waited);
   }
 
-  async #createStored(
+  async #createLater(
     accepted: LivePrediction | Promise<LivePrediction>,
     request: NewPrediction,
   ): Promise<PredictionRecord> {

@@ -100,7 +100,7 @@ export class Fronts {
           guilty,
           isCauseKnown,
         }),
-        // If a hook blocks its front for 10 s, the watchdog ends the process.
+        // If a hook blocks its front for longer, the watchdog ends the process.
         stuckAfterMs: 1000 * config.hookTimeout,
         onReady: () => {
           wasReady = true;
