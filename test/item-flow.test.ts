@@ -7,7 +7,6 @@ import { ModelFile } from "../src/author/file.ts";
 import { tensor } from "../src/author/tensor.ts";
 import { file, z } from "../src/index.ts";
 import { ReadyInputs } from "../src/pipeline/inputs/input-list.ts";
-import type { ItemFlow } from "../src/pipeline/item-flow.ts";
 import { ItemList, type ListItem } from "../src/pipeline/item-list.ts";
 import { wholeText } from "../src/pipeline/output-encoder.ts";
 import { runDemo } from "../src/pipeline/run-demo.ts";
@@ -16,20 +15,6 @@ import { hold } from "./helpers/hold.ts";
 import { busy, loopTurns, nextTurn } from "./helpers/loop-turns.ts";
 
 const COUNT = 200;
-
-const ofFiles = defineModel({
-  ...numbers,
-  input: z.object({ x: file() }),
-  preprocess: () => numbers.preprocess({ x: 1 }),
-});
-
-/** Runs `count` inputs with a file of this URL. */
-function runFiles(flow: ItemFlow, url: string, count: number): ItemList {
-  const files = Array.from({ length: count }, () => ({ x: new ModelFile({ url }) }));
-  const list = new ItemList(new ReadyInputs(files), { succeeded() {}, failed() {} });
-  flow.run(list);
-  return list;
-}
 
 test("even if the device takes no time, the event loop turns before all inputs are prepared", async () => {
   let prepared = 0;
@@ -166,7 +151,12 @@ test("a demo gets large outputs as the model returned them, and the event loop t
 
 test("clients take turns at their downloads, however many files of one client wait", async () => {
   await using held = hold();
-  using flow = flowOf(ofFiles, new InstantEngine(), { maxReadyBytes: 2 ** 20, maxFetches: 1 });
+  const model = defineModel({
+    ...numbers,
+    input: z.object({ x: file() }),
+    preprocess: () => numbers.preprocess({ x: 1 }),
+  });
+  using flow = flowOf(model, new InstantEngine(), { maxReadyBytes: 2 ** 20, maxFetches: 1 });
   const order: string[] = [];
   const ended = ["a1", "a2", "a3", "b1"].map(
     (name) =>
@@ -185,37 +175,6 @@ test("clients take turns at their downloads, however many files of one client wa
   for (const name of ["a1", "a2", "a3", "b1"]) held.release(name);
   await Promise.all(ended);
   expect(order).toEqual(["a1", "a2", "b1", "a3"]);
-});
-
-test("files are fetched before the turn of their input, which then takes the next place in the engine's queue", async () => {
-  await using held = hold();
-  const engine = new HeldEngine();
-  using flow = flowOf(ofFiles, engine);
-  const waiting = [runFiles(flow, "data:,1", 500), runFiles(flow, "data:,1", 500)];
-  while (flow.credits.areLeft) await nextTurn();
-  const late = runFiles(flow, held.url("late"), 1);
-  await held.arrived("late");
-  held.release("late");
-  while (late.fetched.length === 0) await nextTurn();
-  expect(flow.credits.areLeft).toBe(false);
-  expect(late.items.size).toBe(0);
-  engine.listener?.dispatched(engine.items.slice(0, waiting.length + 1));
-  expect(late.items.size).toBe(1);
-  for (const list of [...waiting, late]) flow.end(list);
-});
-
-test("while 128 inputs fetch files or have fetched files, the next ones wait for their turn", async () => {
-  await using held = hold();
-  const engine = new HeldEngine();
-  using flow = flowOf(ofFiles, engine);
-  const full = [runFiles(flow, "data:,1", 500), runFiles(flow, "data:,1", 500)];
-  while (flow.credits.areLeft) await nextTurn();
-  const lists = Array.from({ length: 6 }, () => runFiles(flow, held.url("none"), 100));
-  expect(lists.map((list) => list.fetching)).toEqual([32, 32, 32, 32, 0, 0]);
-  for (const list of lists) flow.end(list);
-  while (flow.fetches.areFull) await nextTurn();
-  expect(runFiles(flow, held.url("none"), 100).fetching).toBe(32);
-  for (const list of full) flow.end(list);
 });
 
 test("the time after all clients have left does not lower the estimated rate", () => {
@@ -241,7 +200,7 @@ test("while the queue stands, an input does not begin whose time limit ends befo
   using _ = spyOn(performance, "now").mockImplementation(() => nowMs);
   const engine = new HeldEngine();
   using flow = flowOf(anyModel, engine);
-  for (let i = 0; i < 2; i++) flow.run(new ItemList(inputs(10_000), { succeeded() {}, failed() {} }));
+  flow.run(new ItemList(inputs(10_000), { succeeded() {}, failed() {} }));
   for (let batch = 0; batch < 10; batch++) {
     nowMs += 1000;
     engine.listener?.dispatched(engine.items.slice(128 * batch, 128 * (batch + 1)));

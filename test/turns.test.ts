@@ -55,7 +55,6 @@ class Server {
     if (list === undefined) return;
     this.turns.take(list);
     list.next += 1;
-    list.hasBegun = true;
     if (list.next < list.count) return;
     for (let i = 0; i < list.count; i++) list.succeeded(i, 0);
     this.turns.leave(list);

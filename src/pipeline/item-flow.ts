@@ -42,8 +42,6 @@ const MAX_HOLD_MS = 2;
  * continue if all these inputs hang.
  */
 const MAX_SLOW_OF_ONE = 32;
-/** While fewer inputs fetch files or have fetched files, fetches begin before the turn of their inputs. */
-const MAX_FETCHED = 128;
 
 /** The engine, as far as the flow needs it. */
 export type FlowEngine = Pick<RemoteEngine<ListItem>, "cancel" | "instances" | "listener" | "maxBatchSize" | "submit">;
@@ -57,8 +55,6 @@ export class ItemFlow implements EngineListener<ListItem> {
    * there are such rows.
    */
   #maxFinishingOfOne = 0;
-  /** Count of inputs whose files are being fetched, or are fetched and wait for `preprocess`. */
-  #fetched = 0;
   /** Largest batch size, times the number of runners. */
   #batchItems = 1;
   /** Predictions with an input that can begin. */
@@ -131,7 +127,6 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#turns.leave(list);
     if (!list.isComplete) this.#engine.cancel(list.items);
     this.credits.clear(list);
-    this.#fetched -= list.fetched.length;
     list.fetched.length = 0;
     this.#begin();
     if (this.#rate.isBusy) this.#look();
@@ -158,7 +153,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   /** Tells the rate whether the server is full and inputs wait. */
   #look(): void {
-    if (this.#turns.size > 0 && !(this.#willGoOn && this.credits.areLeft)) this.#rate.busy(performance.now());
+    if (this.#turns.size > 0 && !this.credits.areLeft) this.#rate.busy(performance.now());
     else this.#rate.idle();
   }
 
@@ -182,8 +177,6 @@ export class ItemFlow implements EngineListener<ListItem> {
     if (item.list.isOver) return;
     this.#finisher.finish(item, rows, beganMs);
     if (item.isSeparate) this.#begin();
-    // Once for all items of a batch.
-    else if (item.list.ring !== undefined && !this.#willGoOn) this.#goOnLater();
   }
 
   failed(item: ListItem, error: SconceError): void {
@@ -227,13 +220,10 @@ export class ItemFlow implements EngineListener<ListItem> {
     for (let list = this.#next(); list !== undefined; list = this.#next()) {
       this.#turns.take(list);
       this.#turnMs = begin;
-      if (!list.hasBegun && this.#isTooLate(list, begin)) {
+      if (list.next === 0 && this.#isTooLate(list, begin)) {
         this.#turns.delete(list);
         list.expire();
-      } else {
-        list.hasBegun = true;
-        this.#beginOne(list);
-      }
+      } else this.#beginOne(list);
       const now = performance.now();
       this.#heldMs += now - begin;
       begin = now;
@@ -247,10 +237,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 
   #next(): ItemList | undefined {
-    const list = this.credits.areLeft ? this.#turns.next(this.credits.isSeparateFull) : undefined;
-    if (list === undefined || this.#turns.size > 1) return list;
-    // A prediction that waits alone leaves room in the engine's queue, so that later predictions wait for less.
-    return list.started < Math.max(this.#maxFinishingOfOne, this.credits.maxReady / 2) ? list : undefined;
+    return this.credits.areLeft ? this.#turns.next(this.credits.isSeparateFull) : undefined;
   }
 
   /** Whether the time limit of a prediction ends before a batch could. */
@@ -269,7 +256,6 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   /** Queues a prediction if it has an input that can begin. Otherwise a later result queues it. */
   #queue(list: ItemList): void {
-    while (this.#pipeline.mayHaveFiles && this.#mayFetchNext(list)) this.#beginNext(list, performance.now());
     if (this.#canBegin(list)) this.#turns.add(list);
     else this.#turns.delete(list);
   }
@@ -282,54 +268,41 @@ export class ItemFlow implements EngineListener<ListItem> {
     return list.fetched.length > 0 || (list.next < list.count && mayFetch(list));
   }
 
-  /** Prepares an input whose files are fetched; without one, begins the next input. */
+  /**
+   * Prepares an input whose files are fetched. Without one, begins the next input: fetches its remote files, or
+   * prepares it.
+   */
   #beginOne(list: ItemList): void {
     const fetched = list.fetched.shift();
     if (fetched !== undefined) {
-      this.#fetched -= 1;
       fetched.beganMs = this.#turnMs;
       this.#prepare(fetched);
-    } else this.#beginNext(list, this.#turnMs);
+    } else {
+      const item = new ListItem(list, list.next++, this.#turnMs);
+      try {
+        const files = this.#pipeline.remoteFilesOf(item.input);
+        if (files.length === 0) this.#prepare(item);
+        else {
+          list.fetching += 1;
+          void this.#fetch(item, files);
+        }
+      } catch (error) {
+        this.#failed(item, error);
+      }
+    }
     this.#queue(list);
-  }
-
-  /** Fetches the remote files of the next input, or prepares it. */
-  #beginNext(list: ItemList, nowMs: number): void {
-    const item = new ListItem(list, list.next++, nowMs);
-    try {
-      const files = this.#pipeline.remoteFilesOf(item.input);
-      if (files.length === 0) this.#prepare(item);
-      else void this.#fetch(item, files);
-    } catch (error) {
-      this.#failed(item, error);
-    }
-  }
-
-  /** Whether the next input has remote files that can be fetched before its turn. */
-  #mayFetchNext(list: ItemList): boolean {
-    if (this.#fetched >= MAX_FETCHED || list.isOver || list.next === list.count || !mayFetch(list)) return false;
-    try {
-      return this.#pipeline.remoteFilesOf(list.input(list.next)).length > 0;
-    } catch {
-      // The input fails in its turn.
-      return false;
-    }
   }
 
   async #fetch(item: ListItem, files: readonly ModelFile[]): Promise<void> {
     const { list, index } = item;
-    list.fetching += 1;
-    this.#fetched += 1;
     try {
       list.hold(index, await this.fetches.fetch(files, { owner: list.client?.address ?? list, signal: list.signal }));
       if (list.isOver) return;
       this.#took(item, "fetch", item.beganMs);
-      this.#fetched += 1;
       list.fetched.push(item);
     } catch (error) {
       this.#failed(item, error);
     } finally {
-      this.#fetched -= 1;
       list.fetching -= 1;
       this.#goOn(list);
     }

@@ -71,8 +71,6 @@ export class ItemList implements InRing<ItemList> {
   readonly span: PredictionSpan | undefined;
   /** Index of the next input that has not started. */
   next = 0;
-  /** Whether an input has had its turn. A fetch needs none. */
-  hasBegun = false;
   /** Count of inputs whose files are being fetched. */
   fetching = 0;
   /** Inputs whose files are fetched, and which wait for `preprocess`. */
@@ -116,11 +114,6 @@ export class ItemList implements InRing<ItemList> {
 
   get isOver(): boolean {
     return this.#inputs === undefined;
-  }
-
-  /** Count of inputs that have begun and have no output. */
-  get started(): number {
-    return this.preparing + this.items.size + this.finishing;
   }
 
   /** Whether every input has a result. */

@@ -47,7 +47,7 @@ export class ItemPipeline {
   readonly #fetcher: Fetcher;
   readonly #hooks: Hooks;
   /** Whether an input may contain files. Plain JSON inputs need no search. */
-  readonly mayHaveFiles: boolean;
+  readonly #mayHaveFiles: boolean;
   readonly encoder: OutputEncoder;
   /** Bytes of an item's tensors, if all declared sizes are fixed; otherwise undefined. */
   readonly declaredBytes: number | undefined;
@@ -56,7 +56,7 @@ export class ItemPipeline {
     this.#hooks = hooks;
     this.#model = model;
     this.#fetcher = fetcher;
-    this.mayHaveFiles = plainCheck(model.input) === undefined;
+    this.#mayHaveFiles = plainCheck(model.input) === undefined;
     this.encoder = new OutputEncoder(model);
     this.declaredBytes = declaredBytes(model.tensors.inputs);
   }
@@ -101,7 +101,7 @@ export class ItemPipeline {
    */
   prepare(call: InputCall): Tensors | Promise<Tensors> {
     const { input } = call;
-    if (this.mayHaveFiles) this.#fill(filesOf(input), call);
+    if (this.#mayHaveFiles) this.#fill(filesOf(input), call);
     try {
       this.#hooks.begin("preprocess", call);
       const tensors = this.#model.preprocess(input, call);
@@ -135,7 +135,7 @@ export class ItemPipeline {
   }
 
   #filesOf(input: unknown): readonly ModelFile[] {
-    return this.mayHaveFiles ? filesOf(input) : noFiles;
+    return this.#mayHaveFiles ? filesOf(input) : noFiles;
   }
 
   /**

@@ -144,7 +144,7 @@ export class Turns {
    * begin first, client and address move to the start, because the queue is served from its end.
    */
   take(list: ItemList): void {
-    if (!list.hasBegun) this.#count(false);
+    if (list.next === 0) this.#count(false);
     const { client } = list;
     if (client === undefined) return;
     const { address } = client;

@@ -121,12 +121,12 @@ export class LazyInputs implements InputList {
 
   #decode(part: ListPart): void {
     const { first, count } = part;
+    this.#decodedInputs = first + count;
     const inputs = this.#decoder.list(parsePart(this.#bytes, part), first, new Faults());
     // A schema may refuse an input that it accepted before, for example if it compares with the current time.
     if (inputs.length !== count) {
       throw new SconceError("item_failed", "the input schema accepted the input when it arrived, and refuses it now");
     }
     for (let i = 0; i < count; i++) this.#inputs[first + i] = inputs[i];
-    this.#decodedInputs = first + count;
   }
 }
