@@ -1,14 +1,8 @@
-/** Items of the engine, their results, the times of batches, and how many ends of processes an item may cause. */
+/** Items of the engine, their results, and the times of batches. */
 
 import type { SconceError } from "../base/errors.ts";
 import type { BatchCause } from "../base/labels.ts";
 import type { Rows } from "./rows.ts";
-
-/**
- * Number of ends after which an input may be their cause. An item that was pending at this many ends of engine processes runs
- * alone. A prediction fails after this many ends of fronts that ran the prediction (predictions/claims.ts).
- */
-export const MAX_DEATHS = 2;
 
 /** An input of a prediction, from its submission to its result. */
 export interface Item {

@@ -2,7 +2,6 @@
 import { codedError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { until } from "../base/until.ts";
-import { MAX_DEATHS } from "../engine/engine.ts";
 import type { RemoteEngine } from "../engine/remote/remote-engine.ts";
 import { HELD_PER_BYTE } from "../pipeline/inputs/body.ts";
 import type { InputList } from "../pipeline/inputs/input-list.ts";
@@ -29,6 +28,8 @@ export interface ClaimsOptions {
   readonly onFault?: LivePredictionsOptions["onFault"];
 }
 
+/** A prediction fails after this many ends of processes that ran it. */
+const MAX_DEATHS = 2;
 /** Error message of a request whose body the store has lost. */
 const LOST = "The server's store lost the request; send it again";
 /** Milliseconds between checks while the engine is not ready, or memory is full. */

@@ -1,7 +1,6 @@
 /**
- * The limits of ended predictions. Beyond a limit, a store evicts the oldest prediction, and clients can no longer read it.
- * The memory store and SQLite have all limits. In Redis, records only have the age as their time to live (redis/queue.ts).
- * `--retain-age` is an option of server/work-options.ts.
+ * The limits of ended predictions. Beyond a limit, the memory store and SQLite evict the oldest prediction. Reads from
+ * SQLite also compare the age, because its evictions may be late. In Redis, the age is the time to live of records.
  */
 
 export interface RetentionLimits {

@@ -1,7 +1,7 @@
 /** Submitted items that have no result yet, with their frames to send again after a restart of the engine process. */
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import type { SharedRange } from "../../machine/processes/shared-memory.ts";
-import { type Item, MAX_DEATHS } from "../engine.ts";
+import type { Item } from "../engine.ts";
 import { type Frame, IS_ALONE } from "./frame.ts";
 
 export interface Pending<T extends Item> {
@@ -20,6 +20,8 @@ export interface Pending<T extends Item> {
   losses: number;
 }
 
+/** An item that was pending at this many ends of engine processes runs alone, because it may be their cause. */
+const LOSSES_BEFORE_ALONE = 2;
 /** Numbers of items wrap around at this value, far above the count of pending items. */
 const NUMBERS = 2 ** 30;
 
@@ -88,7 +90,7 @@ export class PendingItems<T extends Item> {
 
   /**
    * Handles the end of the engine process. All items wait again. Items of a running batch, and items pending at
-   * `MAX_DEATHS` ends of the process, will run alone.
+   * `LOSSES_BEFORE_ALONE` ends of the process, will run alone.
    * @returns the items that ran alone; they are removed
    */
   lost(): Pending<T>[] {
@@ -100,7 +102,7 @@ export class PendingItems<T extends Item> {
         continue;
       }
       pending.losses += 1;
-      if (pending.state === "dispatched" || pending.losses >= MAX_DEATHS) markAlone(pending.frame);
+      if (pending.state === "dispatched" || pending.losses >= LOSSES_BEFORE_ALONE) markAlone(pending.frame);
       pending.state = "waiting";
     }
     return culprits;
