@@ -1,7 +1,7 @@
 /**
- * A client: its waiting predictions, what its items cost, and how many of them fail. Clients differ by address, and
- * within an address by the name that a proxy reports or the connection has. A client can choose its name but not its
- * address, so all names of an address share the turns of the address. An API key counts as an address.
+ * The queue of a client: its waiting predictions, what its items cost, and how many of them fail. Clients differ by
+ * address, and within an address by the name that a proxy reports or the connection has. A client can choose its name but
+ * not its address, so all names of an address share the turns of the address. An API key counts as an address.
  */
 import { type InRing, Ring } from "../base/collections/ring.ts";
 
@@ -25,7 +25,7 @@ const MAX_OWED = 256;
 const MAX_SAVED = 8;
 
 /** The clients at one address that have waiting predictions. */
-export class Address<T extends InRing<T>> extends Ring<Client<T>> implements InRing<Address<T>> {
+export class Address<T extends InRing<T>> extends Ring<ClientQueue<T>> implements InRing<Address<T>> {
   ring: Ring<Address<T>> | undefined = undefined;
   before: Address<T> | undefined = undefined;
   after: Address<T> | undefined = undefined;
@@ -47,10 +47,10 @@ export class Address<T extends InRing<T>> extends Ring<Client<T>> implements InR
   }
 }
 
-export class Client<T extends InRing<T>> extends Ring<T> implements InRing<Client<T>> {
-  ring: Ring<Client<T>> | undefined = undefined;
-  before: Client<T> | undefined = undefined;
-  after: Client<T> | undefined = undefined;
+export class ClientQueue<T extends InRing<T>> extends Ring<T> implements InRing<ClientQueue<T>> {
+  ring: Ring<ClientQueue<T>> | undefined = undefined;
+  before: ClientQueue<T> | undefined = undefined;
+  after: ClientQueue<T> | undefined = undefined;
   readonly key: string;
   readonly address: Address<T>;
   /** Count of predictions that have not ended. */

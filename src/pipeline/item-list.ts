@@ -4,7 +4,7 @@ import type { PartContext } from "../author/hook-context.ts";
 import { type InRing, Ring } from "../base/collections/ring.ts";
 import { codedError, type SconceError } from "../base/errors.ts";
 import type { Item } from "../engine/engine.ts";
-import type { Client, Sender } from "./client.ts";
+import type { ClientQueue, Sender } from "./client.ts";
 import type { InputList } from "./inputs/input-list.ts";
 import type { InputCall, PartsReceiver } from "./item-pipeline.ts";
 import type { FileMemory } from "./memory/file-memory.ts";
@@ -67,7 +67,7 @@ export class ItemList implements InRing<ItemList> {
   readonly deadlineMs: number;
   readonly sender: Sender | undefined;
   /** The client whose turns the prediction takes; undefined before the prediction has entered the flow. */
-  client: Client<ItemList> | undefined = undefined;
+  client: ClientQueue<ItemList> | undefined = undefined;
   readonly span: PredictionSpan | undefined;
   /** Index of the next input that has not started. */
   next = 0;

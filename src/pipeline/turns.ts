@@ -9,7 +9,7 @@
 import { OpenMap } from "../base/collections/open-map.ts";
 import { type InRing, Ring } from "../base/collections/ring.ts";
 import { hashOf } from "../base/id-hash.ts";
-import { Address, Client, type Sender } from "./client.ts";
+import { Address, ClientQueue, type Sender } from "./client.ts";
 import type { ItemList } from "./item-list.ts";
 
 export interface TurnsOptions {
@@ -38,7 +38,7 @@ const COST_WEIGHT = 1 / 64;
 /** A more expensive item counts as this multiple of the mean cost: a device that hung once is no client's fault. */
 const MAX_COST = 64;
 
-type ListClient = Client<ItemList>;
+type ListClient = ClientQueue<ItemList>;
 
 export class Turns {
   readonly #options: TurnsOptions;
@@ -46,7 +46,7 @@ export class Turns {
   readonly #byAddress = new OpenMap<string, Address<ItemList>>(hashOf);
   readonly #byKey = new OpenMap<string, ListClient>(hashOf);
   /** The client of all predictions without a known sender. */
-  readonly #unknown: ListClient = new Client("", new Address(""));
+  readonly #unknown: ListClient = new ClientQueue("", new Address(""));
   /** Suspect clients that wait until the batch of other suspect clients has ended. */
   readonly #parked = new Ring<ListClient>();
   /** Clients without a prediction whose failures count. The client that came first is first. */
@@ -218,7 +218,7 @@ export class Turns {
       address = new Address(sender.address, sender.share);
       this.#byAddress.set(address.key, address);
     }
-    const client = new Client(keyOf(sender), address);
+    const client = new ClientQueue(keyOf(sender), address);
     address.clients += 1;
     this.#byKey.set(client.key, client);
     return client;
