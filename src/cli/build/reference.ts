@@ -7,7 +7,7 @@ import { messageOf } from "../../base/errors.ts";
 import { torchVersion } from "../../engine/native/binding.ts";
 import { temporaryFolder } from "../../machine/files/temporary-folder.ts";
 import { pythonFailure, pythonWithTorch } from "./plain/python-torch.ts";
-import { referenceScript } from "./reference-script.ts";
+import referenceScript from "./reference.py" with { type: "text" };
 
 type Named = Readonly<Record<string, Tensor>>;
 

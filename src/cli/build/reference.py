@@ -1,15 +1,15 @@
-/**
- * Python script that runs calls with PyTorch, and compares the given outputs with PyTorch's.
- *
- * If a difference exceeds rounding, `variants` runs the same call in PyTorch in other ways: without oneDNN, in a batch
- * twice as large, in float64, with noise as large as rounding after each operator, and with noise before each choice. A
- * choice rounds floats, or turns floats into integers or bools, as `argmax`, `topk` and comparisons do. The noise before
- * a choice is as large as the rounding in the other runs. An output
- * differs if more than twice as many elements differ as between these runs, or if elements differ more than four times
- * as far. Integers may differ where these runs differ, and in an eighth as many other places. `aligned` repeats this
- * test with each row (second dimension) beside its nearest row, so that the order of rows does not count.
- */
-export const referenceScript = `import json, sys, time, warnings
+"""
+Runs calls with PyTorch, and compares the given outputs with PyTorch's.
+
+If a difference exceeds rounding, `variants` runs the same call in PyTorch in other ways: without oneDNN, in a batch
+twice as large, in float64, with noise as large as rounding after each operator, and with noise before each choice. A
+choice rounds floats, or turns floats into integers or bools, as `argmax`, `topk` and comparisons do. The noise before
+a choice is as large as the rounding in the other runs. An output differs if more than twice as many elements differ as
+between these runs, or if elements differ more than four times as far. Integers may differ where these runs differ, and
+in an eighth as many other places. `aligned` repeats this test with each row (second dimension) beside its nearest row,
+so that the order of rows does not count.
+"""
+import json, sys, time, warnings
 warnings.simplefilter("ignore")
 folder, path, wanted = sys.argv[1:]
 try:
@@ -36,7 +36,7 @@ def loaded():
             __import__(name)
             return torch.export.load(path)
         except Exception: pass
-    why = " ".join([str(first), *reasons]).split("\\n")
+    why = " ".join([str(first), *reasons]).split("\n")
     print(json.dumps({"missing": "torch.export.load fails in this Python; install the packages whose operators or types the program has, such as torchvision or transformers: " + " ".join(why)[:600]})); sys.exit()
 program = loaded()
 module = program.module()
@@ -189,4 +189,3 @@ def compared(call):
         if one.dtype != other.dtype: return {"differing": [{"output": i, "text": f"is {str(one.dtype)[6:]}, and {str(other.dtype)[6:]} in PyTorch"}], "explained": 0}
     with torch.no_grad(): return differences(ours, expected, lambda: [own(each) for each in variants(flat) if len(each) == len(leaves)])
 print(json.dumps({"results": [compared(call) for call in json.load(open(f"{folder}/calls.json"))]}))
-`;
