@@ -42,7 +42,7 @@ describe("a refusal", () => {
       "the request is invalid at outputs.0.parameters.classification: this server does not support it",
     ],
     ["a body without inputs", {}, "the request is invalid at inputs"],
-    ["no JSON", "{", "JSON"],
+    ["no JSON", "{", "not JSON"],
   ])("names %s", async (_, body, message) => {
     const [status, error] = await refusalOf(await inference.post(body));
     expect([status, error]).toEqual([400, expect.stringContaining(message)]);

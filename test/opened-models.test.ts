@@ -60,8 +60,14 @@ test("models that openModel opens at once or one after the other have their own 
   expect(await second.predict([{ x: 1 }])).toEqual([{ y: 3, state: "none", variable: "none" }]);
 });
 
-test.each([{ facter: 2 }, { factor: "2" }])("openModel refuses the parameters %p", async (params) => {
-  expect(await failureOf(openModel(dir.path, { params }))).toMatchObject({ code: "usage" });
+test.each([
+  [{ facter: 2 }, "no parameter facter"],
+  [{ factor: "2" }, "the parameter factor: "],
+])("openModel refuses the parameters %p", async (params, part) => {
+  expect(await failureOf(openModel(dir.path, { params }))).toMatchObject({
+    code: "usage",
+    message: expect.stringContaining(part),
+  });
 });
 
 test("openModel refuses parameters of a model that declares none", async () => {

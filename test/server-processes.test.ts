@@ -32,8 +32,8 @@ const store = fixture(async () => {
 });
 
 /**
- * Creates predictions that wait for `url`, until both HTTP processes have some. @returns the number `x` in the input of
- * each prediction, by its id
+ * Creates predictions that wait for `url`, until each of the two HTTP processes has a prediction.
+ * @returns the number `x` in the input of each prediction, by the id of the prediction
  */
 async function createOnBoth(client: Client, url: string): Promise<Map<string, number>> {
   const owners = new Set<string>();

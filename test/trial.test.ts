@@ -36,8 +36,7 @@ describe("outputs of an example", () => {
     /^model_invalid: output "y" differs by up to [\d.]+ in \d of \d elements when the example runs again: .*--allow-random$/;
 
   test("that differ between runs are refused: dropout, state, a random preprocess", async () => {
-    // Dropout gives the same outputs twice in one of 16 builds. In such a build the batch differs, with the same kind
-    // of message.
+    // In one of 16 builds, dropout gives the same outputs twice. Then the outputs of the batch differ, and the message is of the same kind.
     expect(await refusal("drops.pt")).toMatch(/^model_invalid: output "y" differs by up to .*--allow-random$/);
     expect(await refusal("sums.pt", { batchSize: "1" })).toMatch(random);
     const preprocess =

@@ -23,7 +23,7 @@ function receiving() {
   return { clock, memory, read };
 }
 
-/** A request body that has sent `bytes` bytes and stalls until `finish`. */
+/** Creates a request body. It sends `bytes` bytes and stalls until `finish`. */
 function begun(bytes: number) {
   let sender: ReadableStreamDefaultController<Uint8Array> | undefined;
   const taken = Promise.withResolvers<void>();

@@ -189,8 +189,8 @@ export class LivePredictions {
   }
 
   /**
-   * Stores the request with its webhook, unless the store has it or the prediction has ended. So a client that waits for
-   * the outcome causes no write.
+   * Stores the request with its webhook, unless the store has the request or the prediction has ended. A request
+   * without a webhook is not stored while its client waits.
    * @throws SconceError `predictions_unwritable`
    */
   async store(live: LivePrediction): Promise<void> {

@@ -3,7 +3,7 @@ import { type CliOptions, type CliResult, cli, cliOnTerminal, type RunningCli, s
 import { cliHere } from "./command-here.ts";
 
 export interface CommandLine {
-  /** Runs a command in a process, as `cli` does. Its options take precedence over the shared ones. */
+  /** Runs a command in a process, as `cli` does. The options of a call take precedence over the shared options. */
   cli(args: readonly string[], options?: CliOptions): Promise<CliResult>;
   /** Runs a command in the test's own process, as `cliHere` does. */
   cliHere(args: readonly string[], options?: CliOptions): Promise<CliResult>;
