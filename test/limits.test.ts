@@ -24,9 +24,10 @@ describe("batches", () => {
 
   test("have the size that the operator sets", async () => {
     await using server = await store.serve("lab", { batchSize: 16 });
-    expect((await server.client.fetch("/").then((response) => response.json())) as object).toMatchObject({
-      batch_size: 16,
-    });
+    expect(await server.client.json("/")).toMatchObject({ batch_size: 16 });
+    // Inputs become ready while this batch runs, so the next batch is full.
+    const blocker = await server.client.create([{ x: 0, steps: 500 }]);
+    await server.client.until(blocker.prediction_id, ({ status }) => status === "running");
     const { outputs } = await server.client.predict(Array.from({ length: 64 }, () => ({ x: 1 })));
     expect(Math.max(...(outputs ?? []).map(({ together }) => Number(together)))).toBe(16);
   });
