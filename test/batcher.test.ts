@@ -37,6 +37,50 @@ test("items of a common length do not delay an item of another length beyond the
   expect(simulation.batches[batch]?.items.length).toBe(1);
 });
 
+/** Items of a long prediction, each submitted behind the earlier ones. */
+const inLine = (count: number, other: object = {}) =>
+  Array.from({ length: count }, (_, ahead) => ({ ahead, ...other }));
+
+test.each([
+  ["of one shape", {}],
+  ["of another shape", { key: "other" }],
+  ["of another length", { length: 4000 }],
+])("an item %s goes before the waiting items of a long prediction", async (_, other) => {
+  const simulation = new Simulation({ maxBatchSize: 4 });
+  const long = simulation.add({}, inLine(20));
+  await simulation.clock.advanceTo(5);
+  const [small] = simulation.add({}, 1, other);
+  await simulation.clock.drain();
+  // When it came, one batch was running and one was committed.
+  expect(simulation.batches.findIndex(({ items }) => items.some(({ id }) => id === small?.id))).toBe(2);
+  const ids = simulation.batches.flatMap(({ items }) => items.map(({ id }) => id)).filter((id) => id !== small?.id);
+  expect(ids).toEqual(long.map(({ id }) => id));
+});
+
+test("an item of a long prediction waits for as many small ones as it had ahead, though small ones keep coming", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4 });
+  simulation.add({}, 8);
+  const long = simulation.add({}, inLine(12));
+  for (let atMs = 5; atMs < 200; atMs += 10) {
+    await simulation.clock.advanceTo(atMs);
+    simulation.add({}, 4);
+  }
+  await simulation.clock.drain();
+  const started = simulation.batches.flatMap(({ items }) => items.map(({ id }) => id));
+  // Before it: 8 items, `ahead` items of its prediction, as many small ones, and small ones of its batch.
+  for (const { id, ahead } of long) expect(started.indexOf(id)).toBeLessThan(8 + ahead + ahead + 4);
+});
+
+test("two long predictions share the batches, though all items of the first came first", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4 });
+  simulation.add({}, 8);
+  const [first] = simulation.add({}, inLine(8));
+  simulation.add({}, inLine(8));
+  await simulation.clock.drain();
+  const waiting = simulation.batches.slice(2);
+  expect(waiting.map(({ items }) => items.filter(({ lane }) => lane === first?.lane).length)).toEqual([2, 2, 2, 2]);
+});
+
 test("while a runner is busy, at most one next batch is committed, and only a full one", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   simulation.add({}, 1);
@@ -110,7 +154,15 @@ test.each([
       const lanes = Array.from({ length: predictions }, () => ({}));
       const items = Array.from({ length: count }, (_, i) => {
         const lane = lanes[i % predictions] ?? {};
-        return { lane, key: "", padded: new Map([["length", lengthOf(i)]]), tensors: [], readyAtMs: i };
+        return {
+          lane,
+          key: "",
+          padded: new Map([["length", lengthOf(i)]]),
+          tensors: [],
+          readyAtMs: i,
+          ahead: 0,
+          place: 0,
+        };
       });
       const ms = cpuMs(() => {
         for (const item of items) queue.add(item);

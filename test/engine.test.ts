@@ -65,7 +65,15 @@ function started(maxBatchSize: number) {
   let next = 0;
   const submit = (count: number) => {
     for (let i = 0; i < count; i++) {
-      batching.submit({ ...fixedKey, index: next++, lane: 0, tensors: [tensor(Float32Array.of(i), [])], readyAtMs: 0 });
+      batching.submit({
+        ...fixedKey,
+        index: next++,
+        lane: 0,
+        tensors: [tensor(Float32Array.of(i), [])],
+        readyAtMs: 0,
+        ahead: 0,
+        place: 0,
+      });
     }
   };
   return { runner, done, submit };

@@ -7,7 +7,14 @@ import fc from "fast-check";
 import { arrayTypes, type DType, pad, type Tensor, type TensorSpecs } from "../src/author/tensor.ts";
 import { SconceError } from "../src/base/errors.ts";
 import { itemCheck } from "../src/engine/item-check.ts";
-import { FrameBlocks, type FrameMemory, FrameReader, frameKinds, Outbox } from "../src/engine/remote/frame.ts";
+import {
+  AHEAD_SHIFT,
+  FrameBlocks,
+  type FrameMemory,
+  FrameReader,
+  frameKinds,
+  Outbox,
+} from "../src/engine/remote/frame.ts";
 import { ItemFrames, RowsFrames } from "../src/engine/remote/tensor-frames.ts";
 import { isOwnFault } from "../src/server/stray-errors.ts";
 import { until } from "./helpers/running.ts";
@@ -68,18 +75,21 @@ test("items with tensors of every dtype, with fixed, free and padded sizes, pass
       [`${dtype} open`, { dtype, dims: ["n", 2, pad("p", 0)] }],
     ]),
   );
-  const items = fc.array(fc.record({ n: fc.nat(4), p: fc.nat(5), lane: fc.nat(9), isSeparate: fc.boolean() }), {
-    minLength: 1,
-    maxLength: 6,
-  });
+  const items = fc.array(
+    fc.record({ n: fc.nat(4), p: fc.nat(5), lane: fc.nat(9), ahead: fc.nat(70_000), isSeparate: fc.boolean() }),
+    {
+      minLength: 1,
+      maxLength: 6,
+    },
+  );
   const check = itemCheck(specs);
   fc.assert(
     fc.property(items, cuts, cuts, (given, writes, reads) => {
       const [frames, blocks, socket] = [new ItemFrames(specs), new FrameBlocks(), new SlowSocket(writes)];
       const outbox = new Outbox(socket);
-      const sent = given.map(({ n, p, lane, isSeparate }, number) => {
+      const sent = given.map(({ n, p, lane, ahead, isSeparate }, number) => {
         const tensors = dtypes.flatMap((dtype) => [randomTensor(dtype, [3]), randomTensor(dtype, [n, 2, p])]);
-        outbox.add(frames.write(blocks, { number, lane, isSeparate }, tensors));
+        outbox.add(frames.write(blocks, { number, lane, ahead, isSeparate }, tensors));
         return check(
           Object.fromEntries(Object.keys(specs).map((name, i) => [name, tensors[i] ?? randomTensor("bool", [])])),
         );
@@ -95,6 +105,7 @@ test("items with tensors of every dtype, with fixed, free and padded sizes, pass
         expect(got).toMatchObject({ key, padded });
         expect(memory.words[at / 4 + 2]).toBe(count);
         expect(memory.words[at / 4 + 3]).toBe(given[count]?.lane ?? -1);
+        expect((memory.words[at / 4 + 1] ?? 0) >>> AHEAD_SHIFT).toBe(Math.min(given[count]?.ahead ?? -1, 65_535));
         count += 1;
       });
       expect(count).toBe(given.length);

@@ -150,6 +150,7 @@ test("an item that breaks a guard fails before it is queued, and the other items
     ...check({ mask: zeros(length), x: zeros(length, 4) }),
     lane: {},
     readyAtMs: 0,
+    ahead: 0,
   });
   const sizes: number[] = [];
   const { promise, resolve, reject } = Promise.withResolvers<void>();

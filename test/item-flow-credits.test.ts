@@ -52,14 +52,78 @@ function heldFlow(now = () => 0) {
   return { engine, flow, come, itemsOf, [Symbol.dispose]: () => ends.dispose() };
 }
 
-test("two batches are prepared ahead; a prediction that comes later has the next turns", () => {
+test("two batches are prepared ahead; the first item of a later prediction goes to the engine at once", () => {
   using held = heldFlow();
   const large = held.come(10_000);
-  expect(held.itemsOf(large).length).toBe(2 * held.engine.maxBatchSize);
+  expect(held.itemsOf(large).map(({ ahead }) => ahead)).toEqual([...Array(2 * held.engine.maxBatchSize).keys()]);
   const lists = [held.come(1), held.come(5)];
-  expect(lists.map((list) => held.itemsOf(list).length)).toEqual([0, 0]);
-  held.engine.listener?.dispatched(held.itemsOf(large).slice(0, 3));
   expect(lists.map((list) => held.itemsOf(list).length)).toEqual([1, 1]);
+  held.engine.listener?.dispatched(held.itemsOf(large).slice(0, 4));
+  // Two places are free again, and the two predictions take turns.
+  expect(lists.map((list) => held.itemsOf(list).length)).toEqual([1, 2]);
+  expect(held.itemsOf(large).length).toBe(2 * held.engine.maxBatchSize + 1);
+});
+
+/** The addresses of one prediction each. */
+const addresses = (count: number): Sender[] => Array.from({ length: count }, (_, i) => ({ address: `${i}`, name: "" }));
+
+test("at most half a batch of predictions begin out of turn; the next ones do so later, in the order of their arrival", () => {
+  using held = heldFlow();
+  const { engine, flow, come, itemsOf } = held;
+  const large = come(10_000);
+  const half = engine.maxBatchSize / 2;
+  const small = addresses(half + 2).map((sender) => come(1, sender));
+  // The long prediction is one of them.
+  const begun = half - 1;
+  expect(small.map((list) => itemsOf(list).length)).toEqual([...Array(begun).fill(1), 0, 0, 0]);
+  const [first] = small.flatMap(itemsOf);
+  engine.listener?.dispatched(first === undefined ? [] : [first]);
+  expect(small.map((list) => itemsOf(list).length)).toEqual([...Array(begun + 1).fill(1), 0, 0]);
+  for (const list of [large, ...small]) flow.end(list);
+});
+
+test("no prediction of an address with many unfinished ones begins out of turn, and its wait is expected to be long", () => {
+  let nowMs = 0;
+  using held = heldFlow(() => nowMs);
+  const { engine, flow, come, itemsOf } = held;
+  come(100_000);
+  for (let at = 0; nowMs < 2000; at += engine.maxBatchSize) {
+    nowMs += 100;
+    engine.listener?.dispatched(engine.items.slice(at, at + engine.maxBatchSize));
+  }
+  const [many = { address: "many", name: "" }] = addresses(1);
+  const lists = Array.from({ length: engine.maxBatchSize }, (_, i) => come(1, { ...many, name: `${i}` }));
+  expect(lists.filter((list) => itemsOf(list).length > 0).length).toBe(engine.maxBatchSize / 2 - 1);
+  expect(flow.waitMs({ sender: many })).toBeGreaterThan(100);
+  const [few] = lists.flatMap(itemsOf);
+  engine.listener?.dispatched(few === undefined ? [] : [few]);
+  expect(flow.waitMs({ sender: many })).toBeGreaterThan(100);
+  const other: Sender = { address: "other", name: "" };
+  // The prediction that is half a batch passes, and the next one does not.
+  for (let i = 1; i <= engine.maxBatchSize / 2; i++) {
+    expect(flow.waitMs({ sender: other })).toBe(0);
+    const list = come(1, other);
+    expect(itemsOf(list).length).toBe(1);
+    engine.listener?.dispatched(itemsOf(list));
+  }
+  expect(flow.waitMs({ sender: other })).toBeGreaterThan(100);
+  expect(itemsOf(come(1, other)).length).toBe(0);
+});
+
+test("of clients whose items often fail, no prediction begins out of turn", () => {
+  using held = heldFlow();
+  const bad: Sender = { address: "bad", name: "" };
+  for (let i = 0; i < 20; i++) {
+    const list = held.come(1, bad);
+    const [item] = held.itemsOf(list);
+    if (item === undefined) throw new Error("no item");
+    held.engine.listener?.dispatched([item]);
+    held.engine.listener?.failed(item, new SconceError("run_failed", "bad"));
+    held.flow.end(list);
+  }
+  held.come(10_000);
+  expect(held.itemsOf(held.come(1, bad)).length).toBe(0);
+  expect(held.itemsOf(held.come(1)).length).toBe(1);
 });
 
 test.each([

@@ -37,6 +37,8 @@ export class Address<T extends InRing<T>> extends Ring<ClientQueue<T>> implement
   waiting = 0;
   /** Count of its clients that the server knows. */
   clients = 0;
+  /** Count of its predictions that have not ended. */
+  unfinished = 0;
   failedShare = 0;
 
   constructor(key: string, share = 1) {
@@ -44,6 +46,11 @@ export class Address<T extends InRing<T>> extends Ring<ClientQueue<T>> implement
     this.key = key;
     this.share = share;
     this.balance = share;
+  }
+
+  /** Whether items of its clients often fail. */
+  get isSuspect(): boolean {
+    return this.failedShare > MAX_FAILED_SHARE;
   }
 }
 

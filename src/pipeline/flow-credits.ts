@@ -44,6 +44,8 @@ export class FlowCredits {
   readonly #charge: Charge;
   /** Count of items in the engine's queue, and bytes of these items and of unfinished output rows. */
   readonly ready = { items: 0, bytes: 0 };
+  /** Count of predictions with items in the engine's queue. */
+  #readyLists = 0;
   /** Count of inputs that have left the engine's queue and have no result. */
   running = 0;
   /** The counts of items that share no batch with items of other clients. */
@@ -83,8 +85,12 @@ export class FlowCredits {
 
   /** Whether one more input may begin. */
   get areLeft(): boolean {
-    if (this.#isFull("items", this.ready.items, this.maxReady) || this.#preparing >= MAX_PREPARING) return false;
-    return this.#used === 0 || this.#hasBytes();
+    return this.#hasRoom(this.ready.items);
+  }
+
+  /** Whether a prediction may begin out of turn: fewer predictions have items in the queue than half a batch has. */
+  get mayPass(): boolean {
+    return this.#readyLists < this.#options.batchItems() / 2 && this.#hasRoom(this.#readyLists);
   }
 
   /**
@@ -97,6 +103,11 @@ export class FlowCredits {
 
   get #used(): number {
     return this.ready.items + this.#preparing + this.#finishing;
+  }
+
+  #hasRoom(ready: number): boolean {
+    if (this.#isFull("items", ready, this.maxReady) || this.#preparing >= MAX_PREPARING) return false;
+    return this.#used === 0 || this.#hasBytes();
   }
 
   #isFull(unit: "items" | "bytes", used: number, most: number): boolean {
@@ -125,6 +136,7 @@ export class FlowCredits {
   /** Counts an item that begins to wait in the engine's queue, and charges the memory of its tensors. */
   enter(item: ListItem): void {
     item.list.items.add(item);
+    item.ahead = item.list.ready;
     this.#queue(item, 1);
     this.#holdTensors(item.bytes);
   }
@@ -204,7 +216,10 @@ export class FlowCredits {
   }
 
   /** Counts an item that enters (1) or leaves (-1) the engine's queue. */
-  #queue({ bytes, isSeparate }: ListItem, change: 1 | -1): void {
+  #queue({ list, bytes, isSeparate }: ListItem, change: 1 | -1): void {
+    const before = list.ready;
+    list.ready += change;
+    if (before === 0 || list.ready === 0) this.#readyLists += change;
     this.#addReady(change, change * bytes);
     if (isSeparate) this.#separate.ready += change;
   }

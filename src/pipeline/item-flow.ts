@@ -59,6 +59,8 @@ export class ItemFlow implements EngineListener<ListItem> {
   #batchItems = 1;
   /** Predictions with an input that can begin. */
   readonly #turns: Turns;
+  /** Predictions without a started input, which found the engine's queue full and may begin out of turn. */
+  readonly #unbegun = new Set<ItemList>();
   readonly fetches: FileFetches;
   /** Rate of dispatched items while the server is full. */
   readonly #rate = new DrainRate(() => this.credits.inService);
@@ -103,7 +105,7 @@ export class ItemFlow implements EngineListener<ListItem> {
    * if its first input begins at once.
    */
   waitMs(client?: { readonly sender: Sender | undefined }): number {
-    if (this.credits.areLeft) return 0;
+    if (this.credits.areLeft || (this.credits.mayPass && this.#turns.mayPass(client?.sender, 1))) return 0;
     const { ready, running } = this.credits;
     const items = this.#turns.ahead(client?.sender) + ready.items + running + this.#batchItems;
     return this.#rate.remainingMs(items, performance.now());
@@ -125,6 +127,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   end(list: ItemList): void {
     list.end();
     this.#turns.leave(list);
+    this.#unbegun.delete(list);
     if (!list.isComplete) this.#engine.cancel(list.items);
     this.credits.clear(list);
     list.fetched.length = 0;
@@ -206,6 +209,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   #goOn(list: ItemList): void {
     this.#queue(list);
+    if (list.ring !== undefined && !this.credits.areLeft && isUnbegun(list)) this.#unbegun.add(list);
     this.#begin();
   }
 
@@ -237,7 +241,14 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 
   #next(): ItemList | undefined {
-    return this.credits.areLeft ? this.#turns.next(this.credits.isSeparateFull) : undefined;
+    if (this.credits.areLeft) return this.#turns.next(this.credits.isSeparateFull);
+    for (const list of this.#unbegun) {
+      if (!this.credits.mayPass) return undefined;
+      // A prediction that may not pass waits for its turn.
+      this.#unbegun.delete(list);
+      if (list.ring !== undefined && isUnbegun(list) && this.#turns.mayPass(list.sender)) return list;
+    }
+    return undefined;
   }
 
   /** Whether the time limit of a prediction ends before a batch could. */
@@ -265,7 +276,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     // A prediction with many unfinished rows must wait, because a slow `postprocess` would leave no room for other
     // predictions.
     if (list.finishing > 0 && list.items.size + list.finishing >= this.#maxFinishingOfOne) return false;
-    return list.fetched.length > 0 || (list.next < list.count && mayFetch(list));
+    return list.fetched.length > 0 || (list.next < list.count && list.fetching + list.preparing < MAX_SLOW_OF_ONE);
   }
 
   /**
@@ -365,7 +376,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 }
 
-/** Whether a prediction may begin one more input, which may have remote files. */
-function mayFetch({ fetching, fetched, preparing }: ItemList): boolean {
-  return fetching === 0 || fetching + fetched.length + preparing < MAX_SLOW_OF_ONE;
+/** Whether a prediction has no item in the engine, and none on its way there. */
+function isUnbegun({ items, preparing, fetching }: ItemList): boolean {
+  return items.size + preparing + fetching === 0;
 }

@@ -81,6 +81,8 @@ export class ItemList implements InRing<ItemList> {
   finishing = 0;
   /** Items of the prediction in the engine. */
   readonly items = new Ring<ListItem>();
+  /** Count of its items in the engine's queue. */
+  ready = 0;
   /** Count of inputs that are not in a batch yet. */
   unsent = 0;
   /** Bytes of the rows that `finishing` counts. */
@@ -234,6 +236,8 @@ export class ListItem implements Item, InputCall, InRing<ListItem> {
   readonly list: ItemList;
   readonly index: number;
   number = 0;
+  /** Count of items of its prediction in the engine's queue when it entered. */
+  ahead = 0;
   /** Bytes that the item holds in the queue, without files that were fetched for it. */
   bytes = 0;
   /** Whether the item waits for its first batch. */

@@ -76,6 +76,7 @@ export class Turns {
     const client = this.#of(list.sender) ?? this.#addClient(list.sender);
     list.client = client;
     client.unfinished += 1;
+    client.address.unfinished += 1;
     this.#kept.delete(client);
   }
 
@@ -87,6 +88,7 @@ export class Turns {
     const { client } = list;
     if (client === undefined) return;
     client.unfinished -= 1;
+    client.address.unfinished -= 1;
     if (client.unfinished > 0 || client === this.#unknown) return;
     if (client.isKept) this.#kept.add(client);
     else this.#forget(client);
@@ -158,6 +160,14 @@ export class Turns {
     // Costs that a client had while no other waited do not count.
     address.balance = this.#addresses.size === 1 ? address.share : address.balance + address.share;
     move(this.#addresses, address, this.#isNewestFirst);
+  }
+
+  /** Whether a prediction may begin out of turn: with `coming` more, its address has few, and its items rarely fail. */
+  mayPass(sender: Sender | undefined, coming = 0): boolean {
+    const client = this.#of(sender);
+    const address = client?.address ?? (sender && this.#byAddress.get(sender.address));
+    if (address === undefined) return true;
+    return address.unfinished + coming <= this.#options.batchItems() / 2 && !(client ?? address).isSuspect;
   }
 
   /** Charges a client for an ended item. @param costMs the item's part of the time of its batches */

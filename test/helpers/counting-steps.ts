@@ -138,6 +138,7 @@ export async function overRunners(predict: Steps, listener: Partial<BatchListene
       tensors: [number(from), number(from + 2)],
       isAlone,
       readyAtMs: performance.now(),
+      ahead: 0,
     });
   return { engine, submit, ends };
 }

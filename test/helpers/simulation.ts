@@ -206,6 +206,7 @@ export class Simulation implements BatchListener<Item> {
         padded: new Map(own.length === undefined ? [] : [["length", own.length]]),
         tensors: [tensorOf([0])],
         readyAtMs: this.clock.now(),
+        ahead: 0,
         ...own,
       };
       this.#items.set(item.tensors, item);

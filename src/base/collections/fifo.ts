@@ -1,4 +1,4 @@
-/** A first-in, first-out queue. Its operations take constant time on average, at any length. */
+/** A first-in, first-out queue. `push` and `shift` take constant time on average, at any length. */
 export class Fifo<T> {
   #items: (T | undefined)[] = [];
   #head = 0;
@@ -9,6 +9,22 @@ export class Fifo<T> {
 
   get first(): T | undefined {
     return this.#items[this.#head];
+  }
+
+  get last(): T | undefined {
+    return this.#items.at(-1);
+  }
+
+  /** Adds an item before the items for which `isBehind` is true, which are the last ones. */
+  insert(item: T, isBehind: (other: T) => boolean): void {
+    let [from, to] = [this.#head, this.#items.length];
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      const other = this.#items[middle];
+      if (other !== undefined && isBehind(other)) to = middle;
+      else from = middle + 1;
+    }
+    this.#items.splice(from, 0, item);
   }
 
   push(item: T): void {

@@ -13,6 +13,13 @@ export interface BatchItem extends CheckedItem {
   readonly lane: unknown;
   /** When the item became ready, in milliseconds of the clock. */
   readonly readyAtMs: number;
+  /** Count of waiting items of its prediction when it became ready. */
+  readonly ahead: number;
+  /**
+   * Place in the queue: the count of items that the queue has started, plus `ahead`. So the first item of a prediction
+   * goes before the later items of a long prediction. The queue assigns the place.
+   */
+  place?: number;
   /**
    * The item was running when an engine process died, and may be the cause. Such an item runs alone, before other
    * items, while all other runners are idle.

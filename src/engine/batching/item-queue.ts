@@ -1,4 +1,4 @@
-/** The queue of the engine: ready items, first in, first out for each shape key, and parts of failed batches. */
+/** The queue of the engine: ready items in the order of their places, by shape key, and parts of failed batches. */
 import type { Tensor } from "../../author/tensor.ts";
 import { Fifo } from "../../base/collections/fifo.ts";
 import type { BatchCause } from "../../base/labels.ts";
@@ -37,6 +37,8 @@ export class ItemQueue<T extends BatchItem> {
   /** Batches that start before all other items, and run while nothing else runs. */
   #alone: (readonly T[])[] = [];
   #wasPart = false;
+  /** Count of started items, without the items of parts. */
+  #started = 0;
   /** Count of all waiting items. */
   length = 0;
   /** When the next waiting batch may start, by the last call of `forFreeRunner`; Infinity if none waits. */
@@ -63,6 +65,7 @@ export class ItemQueue<T extends BatchItem> {
       this.addAlone([item]);
       return;
     }
+    item.place ??= this.#started + item.ahead;
     let group = this.#groups.get(item.key);
     if (group === undefined) {
       group = new ShapeGroup(item.key);
@@ -91,8 +94,8 @@ export class ItemQueue<T extends BatchItem> {
     return items;
   }
 
-  /** The oldest items of all shape keys, which start one by one. */
-  takeOldest(most: number): T[] {
+  /** The first items of all shape keys, which start one by one. */
+  takeFirst(most: number): T[] {
     const taken: T[] = [];
     while (taken.length < most) {
       const next = this.#next(Infinity);
@@ -150,18 +153,18 @@ export class ItemQueue<T extends BatchItem> {
     return this.#wasPart && partItems < MAX_PART_BATCHES * this.#options.maxBatchSize;
   }
 
-  /** The group with the oldest item, among the groups whose batch may start now. */
+  /** The group with the first item, among the groups whose batch may start now. */
   #next(nowMs: number): Next<T> | undefined {
     const { maxQueueDelayMs, mostOf } = this.#options;
     let next: Next<T> | undefined;
-    let oldestMs = Infinity;
+    let before: T | undefined;
     for (const group of this.#groups.values()) {
       const most = mostOf(group.key);
       const isFull = group.length >= most;
-      const readyAtMs = group.oldestReadyAtMs;
-      const dueAtMs = isFull ? -Infinity : readyAtMs + maxQueueDelayMs;
+      const dueAtMs = isFull || maxQueueDelayMs === 0 ? -Infinity : group.oldestReadyAtMs + maxQueueDelayMs;
+      const { first } = group;
       if (dueAtMs > nowMs) this.dueAtMs = Math.min(this.dueAtMs, dueAtMs);
-      else if (readyAtMs < oldestMs) [next, oldestMs] = [{ group, most, isFull }, readyAtMs];
+      else if (first !== undefined && isBefore(first, before)) [next, before] = [{ group, most, isFull }, first];
     }
     return next;
   }
@@ -169,9 +172,21 @@ export class ItemQueue<T extends BatchItem> {
   #take(group: ShapeGroup<T>, most: number): T[] {
     const items = group.take(most, this.#options.maxPaddedBytes ?? MAX_PADDED_BYTES);
     this.length -= items.length;
+    this.#started += items.length;
     if (group.length === 0) this.#groups.delete(group.key);
     return items;
   }
+}
+
+/** Whether an item has an earlier place; at equal places, whether it has waited longer. */
+function isBefore(item: BatchItem, other: BatchItem | undefined): boolean {
+  if (other === undefined) return true;
+  const places = placeOf(item) - placeOf(other);
+  return places < 0 || (places === 0 && item.readyAtMs < other.readyAtMs);
+}
+
+function placeOf({ place = 0 }: BatchItem): number {
+  return place;
 }
 
 /** Steps on a logarithmic scale from a length to its double. */
@@ -182,13 +197,13 @@ const MAX_SPAN = 6;
 const BASE_LENGTH = 16;
 
 /**
- * The waiting items of one shape key, by length. The oldest item leads the next batch; items of similar lengths join, so
+ * The waiting items of one shape key, by length. The first item leads the next batch; items of similar lengths join, so
  * that padding is small (length bucketing, as `bucket_by_sequence_length` of tf.data). The longest item of a batch is
  * less than √2 times the shortest plus 7.
  */
 class ShapeGroup<T extends BatchItem> {
   readonly key: string;
-  /** Items in the order of their arrival, by the step of their length. */
+  /** Items in the order of their places, by the step of their length. */
   readonly #buckets = new Map<number, Fifo<T>>();
   length = 0;
 
@@ -201,8 +216,11 @@ class ShapeGroup<T extends BatchItem> {
     for (const size of item.padded.values()) length *= size;
     const step = Math.floor(STEPS_PER_OCTAVE * Math.log2(length + BASE_LENGTH));
     const bucket = this.#buckets.get(step);
-    if (bucket !== undefined) bucket.push(item);
-    else {
+    if (bucket !== undefined) {
+      const place = placeOf(item);
+      if (bucket.last === undefined || placeOf(bucket.last) <= place) bucket.push(item);
+      else bucket.insert(item, (other) => placeOf(other) > place);
+    } else {
       const items = new Fifo<T>();
       items.push(item);
       this.#buckets.set(step, items);
@@ -211,17 +229,25 @@ class ShapeGroup<T extends BatchItem> {
   }
 
   get oldestReadyAtMs(): number {
-    return this.#buckets.get(this.#oldestStep())?.first?.readyAtMs ?? Infinity;
+    let oldestMs = Infinity;
+    for (const items of this.#buckets.values()) {
+      for (const { readyAtMs } of items.rest()) oldestMs = Math.min(oldestMs, readyAtMs);
+    }
+    return oldestMs;
+  }
+
+  get first(): T | undefined {
+    return this.#buckets.get(this.#firstStep())?.first;
   }
 
   /**
-   * Takes the oldest item, then the items nearest in length.
+   * Takes the first item, then the items nearest in length.
    * @param maxBytes limit for the padded inputs; a single item may have more
    */
   take(max: number, maxBytes: number): T[] {
     const batch: T[] = [];
     const padded = new PaddedBytes();
-    const first = this.#oldestStep();
+    const first = this.#firstStep();
     let [least, most] = [first, first];
     // At equal distance shorter lengths go first, because longer ones lengthen the whole batch.
     for (let i = 1; i < 2 * MAX_SPAN; i++) {
@@ -251,13 +277,12 @@ class ShapeGroup<T extends BatchItem> {
     return removed;
   }
 
-  #oldestStep(): number {
-    let [oldest, oldestMs] = [0, Infinity];
+  #firstStep(): number {
+    let [leading, before]: [number, T | undefined] = [0, undefined];
     for (const [step, { first }] of this.#buckets) {
-      const readyAtMs = first?.readyAtMs ?? Infinity;
-      if (readyAtMs < oldestMs) [oldest, oldestMs] = [step, readyAtMs];
+      if (first !== undefined && isBefore(first, before)) [leading, before] = [step, first];
     }
-    return oldest;
+    return leading;
   }
 }
 

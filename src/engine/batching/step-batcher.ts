@@ -129,7 +129,7 @@ export class StepBatcher<T extends BatchItem> implements Batching<T> {
       return all.length > 0 ? [] : this.#joining(this.#queue.takeAlone(), true);
     }
     const free = this.#sizes.of("", this.#clock.now()) - running.length;
-    return this.#joining(this.#queue.takeOldest(Math.min(most, free)), false);
+    return this.#joining(this.#queue.takeFirst(Math.min(most, free)), false);
   }
 
   #joining(items: readonly T[], isAlone: boolean): readonly Running<T>[] {

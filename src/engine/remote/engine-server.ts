@@ -17,6 +17,7 @@ import type { BatchItem, Batching, BatchingOptions } from "../batching/batching.
 import type { BatchRun } from "../engine.ts";
 import { separateKey } from "../item-check.ts";
 import {
+  AHEAD_SHIFT,
   type EngineInfo,
   type Frame,
   FrameBlocks,
@@ -183,6 +184,7 @@ export class EngineServer {
         front,
         number,
         lane,
+        ahead: kind >>> AHEAD_SHIFT,
         isAlone: (kind & IS_ALONE) !== 0,
         isCanceled: false,
         readyAtMs: (this.#options.clock ?? systemClock).now(),

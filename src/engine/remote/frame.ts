@@ -3,8 +3,8 @@
  * order of the machine. `FrameBlocks` and `Outbox` write frames, `FrameReader` reads them.
  *
  * The length of a frame is a multiple of 8 bytes, so that readers need no copy of its numbers and tensors. Words have
- * 32 bits. The first word is the length in units of 8 bytes; the second is the kind, with flags above 8 bits. The rest
- * depends on the kind:
+ * 32 bits. The first word is the length in units of 8 bytes; the second is the kind, with flags above 8 bits and the
+ * `ahead` of an item above 16. The rest depends on the kind:
  *
  * | kind | from | words |
  * |---|---|---|
@@ -43,6 +43,10 @@ export const IS_ALONE = 0x100;
 export const IS_SEPARATE = 0x200;
 /** Flag of `submit`: the tensors lie in shared memory, and the frame has their offset. */
 export const IS_SHARED = 0x400;
+
+/** First bit of the count `ahead` in the second word of `submit`. */
+export const AHEAD_SHIFT = 16;
+export const MAX_AHEAD = 2 ** 16 - 1;
 
 /** Memory with frames. Views of it keep it alive. */
 export interface FrameMemory {

@@ -185,8 +185,7 @@ export class RemoteEngine<T extends Item> {
   }
 
   /**
-   * Queues an item for a batch, and copies its tensors before the call returns. Items of one prediction and one shape
-   * key keep their order.
+   * Queues an item for a batch, and copies its tensors before the call returns.
    * @throws SconceError `tensor_invalid` when the tensors are not the declared ones
    */
   submit(item: T, given: Readonly<Record<string, Tensor>>): void {

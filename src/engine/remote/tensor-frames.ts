@@ -5,6 +5,7 @@ import { batchCauses } from "../../base/labels.ts";
 import type { BatchRun, Item } from "../engine.ts";
 import { type CheckedItem, fixedKey, type Sizes, shapeKey } from "../item-check.ts";
 import {
+  AHEAD_SHIFT,
   BLOCK_BYTES,
   type Frame,
   type FrameBlocks,
@@ -12,6 +13,7 @@ import {
   frameKinds,
   IS_SEPARATE,
   IS_SHARED,
+  MAX_AHEAD,
   type Outbox,
 } from "./frame.ts";
 
@@ -63,7 +65,8 @@ export class ItemFrames {
     shared?: TensorMemory,
     sharedAt = 0,
   ): Frame {
-    const kind = frameKinds.submit | (item.isSeparate ? IS_SEPARATE : 0) | (shared ? IS_SHARED : 0);
+    const flags = (item.isSeparate ? IS_SEPARATE : 0) | (shared ? IS_SHARED : 0);
+    const kind = frameKinds.submit | flags | (Math.min(item.ahead ?? 0, MAX_AHEAD) << AHEAD_SHIFT);
     const frame = blocks.begin(shared === undefined ? this.bytesOf(tensors) : this.#headBytes + ALIGNMENT, kind);
     const { words } = frame.memory;
     const inFrame = frame.from + this.#headBytes;
