@@ -79,7 +79,7 @@ async function bench(names: readonly string[], { seconds, repeats, json, keep: i
   }
   console.log(`\n${formatReport(all)}`);
   const ratios = all.filter((result) => result.case.startsWith("ratchet-"));
-  if (ratios.length > 0) console.log(`\n${await comparedWithKept(ratios)}`);
-  if (isKept && ratios.length > 0) await keep(ratios);
+  if (ratios.length > 0 && isKept) await keep(ratios);
+  else if (ratios.length > 0) console.log(`\n${await comparedWithKept(ratios)}`);
   return broken;
 }
