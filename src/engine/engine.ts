@@ -8,7 +8,7 @@ import type { Rows } from "./rows.ts";
 export interface Item {
   /** Number that all items of one prediction share. */
   readonly lane: number;
-  /** Count of waiting items of its prediction when it was submitted. */
+  /** Count of waiting items of the same prediction when this item was submitted. */
   readonly ahead?: number;
   /** Whether the item shares a batch only with other separate items. */
   readonly isSeparate?: boolean;

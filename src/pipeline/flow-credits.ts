@@ -88,7 +88,7 @@ export class FlowCredits {
     return this.#hasRoom(this.ready.items);
   }
 
-  /** Whether a prediction may begin out of turn: fewer predictions have items in the queue than half a batch has. */
+  /** Whether a prediction may begin out of turn: the predictions in the engine's queue are fewer than half a batch. */
   get mayPass(): boolean {
     return this.#readyLists < this.#options.batchItems() / 2 && this.#hasRoom(this.#readyLists);
   }

@@ -236,7 +236,7 @@ export class ListItem implements Item, InputCall, InRing<ListItem> {
   readonly list: ItemList;
   readonly index: number;
   number = 0;
-  /** Count of items of its prediction in the engine's queue when it entered. */
+  /** Count of items of the same prediction in the engine's queue when this item entered it. */
   ahead = 0;
   /** Bytes that the item holds in the queue, without files that were fetched for it. */
   bytes = 0;

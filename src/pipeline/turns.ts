@@ -162,7 +162,10 @@ export class Turns {
     move(this.#addresses, address, this.#isNewestFirst);
   }
 
-  /** Whether a prediction may begin out of turn: with `coming` more, its address has few, and its items rarely fail. */
+  /**
+   * Whether a prediction of this sender may begin out of turn: its items rarely fail, and its address has few unfinished
+   * predictions. @param coming count of further predictions
+   */
   mayPass(sender: Sender | undefined, coming = 0): boolean {
     const client = this.#of(sender);
     const address = client?.address ?? (sender && this.#byAddress.get(sender.address));

@@ -13,7 +13,7 @@ export interface BatchItem extends CheckedItem {
   readonly lane: unknown;
   /** When the item became ready, in milliseconds of the clock. */
   readonly readyAtMs: number;
-  /** Count of waiting items of its prediction when it became ready. */
+  /** Count of waiting items of the same prediction when this item became ready. */
   readonly ahead: number;
   /**
    * Place in the queue: the count of items that the queue has started, plus `ahead`. So the first item of a prediction

@@ -3,8 +3,8 @@
  * order of the machine. `FrameBlocks` and `Outbox` write frames, `FrameReader` reads them.
  *
  * The length of a frame is a multiple of 8 bytes, so that readers need no copy of its numbers and tensors. Words have
- * 32 bits. The first word is the length in units of 8 bytes; the second is the kind, with flags above 8 bits and the
- * `ahead` of an item above 16. The rest depends on the kind:
+ * 32 bits. The first word is the length in units of 8 bytes. The second word has the kind in bits 0 to 7, flags from bit
+ * 8 on, and the count `ahead` of an item from bit 16 on. The rest depends on the kind:
  *
  * | kind | from | words |
  * |---|---|---|
