@@ -162,10 +162,7 @@ export class Turns {
     move(this.#addresses, address, this.#isNewestFirst);
   }
 
-  /**
-   * Whether a prediction of this sender may begin out of turn: its items rarely fail, and its address has few unfinished
-   * predictions. @param coming count of further predictions
-   */
+  /** Whether a prediction of this sender may begin out of turn, if its address gets `coming` more predictions. */
   mayPass(sender: Sender | undefined, coming = 0): boolean {
     const client = this.#of(sender);
     const address = client?.address ?? (sender && this.#byAddress.get(sender.address));
