@@ -21,7 +21,8 @@ const whole = wireSchema(node, "output");
 const any = wireSchema(z.json(), "demo.output");
 
 function documentWith(inputSchema: JsonSchema, outputSchema: JsonSchema, demoOutputSchema: JsonSchema): JsonSchema {
-  const model = { name: "trees", tag: "0", description: "", shortExample: undefined };
+  const maxInputs = { prediction: 100, demo: 10 };
+  const model = { name: "trees", tag: "0", description: "", shortExample: undefined, maxInputs };
   return { ...documentOf(tableOfRoutes(), { ...model, inputSchema, outputSchema, demoOutputSchema }, plainDocument) };
 }
 

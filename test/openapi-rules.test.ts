@@ -61,6 +61,7 @@ function documentFor({ name, description, input, output, part, demo }: Model, op
     partSchema: part && wireSchema(part, "part"),
     demoOutputSchema: wireSchema(demo?.output ?? output, "demo.output"),
     shortExample: undefined,
+    maxInputs: { prediction: 100, demo: 10 },
   };
   return makeDocument(tableOfRoutes(), model, { ...plainDocument, ...options });
 }
@@ -115,6 +116,13 @@ test("only a server with a secret for webhooks declares their header, and none d
     );
   expect(headersOf(documentFor(digits, { hasWebhooks: true }))).toContain("Webhook-URL");
   for (const name of ["Webhook-URL", "Content-Encoding"]) expect(headersOf(documentFor(digits))).not.toContain(name);
+});
+
+test("the document has the maximum inputs of predictions and of demos", () => {
+  const bodyOf = (maxItems: number) => ({
+    post: { requestBody: { content: { "application/json": { schema: { minItems: 1, maxItems } } } } },
+  });
+  expect(documentFor(digits).paths).toMatchObject({ "/predictions": bodyOf(100), "/demo": bodyOf(10) });
 });
 
 test("a prediction in the document has the members of its status", () => {

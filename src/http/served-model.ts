@@ -14,7 +14,7 @@ export interface ServedModel {
   readonly digest: string;
   readonly description: string;
   readonly batchSize: number;
-  readonly maxInputs: number;
+  readonly maxInputs: Readonly<Record<"prediction" | "demo", number>>;
   readonly inputSchema: JsonSchema;
   readonly outputSchema: JsonSchema;
   /** Schema of the parts of an output, which the model yields before the whole output; undefined if it yields none. */

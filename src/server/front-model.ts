@@ -224,7 +224,7 @@ export class FrontModel implements ServedName, AsyncDisposable {
       get batchSize() {
         return batchSize();
       },
-      maxInputs: maxInputsOf(model, served.config).prediction,
+      maxInputs: maxInputsOf(model, served.config),
       inputSchema,
       outputSchema,
       partSchema,

@@ -12,7 +12,7 @@ export interface DocumentOptions extends Omit<Facts, "schemas" | "example"> {
 
 type Model = Pick<
   ServedModel,
-  "name" | "tag" | "description" | "inputSchema" | "outputSchema" | "demoOutputSchema" | "shortExample"
+  "name" | "tag" | "description" | "inputSchema" | "outputSchema" | "demoOutputSchema" | "shortExample" | "maxInputs"
 >;
 
 export function documentOf(routes: readonly Route[], model: Model, { version, ...options }: DocumentOptions) {

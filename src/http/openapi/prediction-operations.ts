@@ -64,7 +64,7 @@ export function operationsOf(family: Family) {
       // JSON comes first, because client generators that support one media type use the first.
       content: {
         "application/json": {
-          schema: facts.schemas.inputs,
+          schema: facts.schemas.inputs[kind],
           ...(facts.example === undefined ? {} : { example: [facts.example] }),
         },
         "multipart/form-data": { schema: { ...referenceTo("InputForm") } },

@@ -31,7 +31,9 @@ export type ModelSchemas = ReturnType<typeof modelSchemas>;
  * The schemas of a server with this model. `definitions` has the components from the model's JSON Schemas: `Input`, `Output`, `DemoOutput`,
  * and the schemas in their `$defs`.
  */
-export function modelSchemas(model: Pick<ServedModel, "inputSchema" | "outputSchema" | "demoOutputSchema">) {
+export function modelSchemas(
+  model: Pick<ServedModel, "inputSchema" | "outputSchema" | "demoOutputSchema" | "maxInputs">,
+) {
   const definitions = new Map<string, JsonSchema>();
   const own = (name: string, schema: JsonSchema) => {
     for (const [each, component] of namedSchemas(name, schema, referenceTo)) definitions.set(each, component);
@@ -70,12 +72,13 @@ export function modelSchemas(model: Pick<ServedModel, "inputSchema" | "outputSch
     demo_outputs: optional(z.array(demoOutput), onSuccess),
     logs: z.string().openapi({ description: "Logs of the demo so far" }),
   });
+  const inputs = z.array(input).min(1);
   const outputs = { outputs: listOf("Output") };
   const demoOutputs = { ...outputs, demo_outputs: listOf("DemoOutput") };
   return {
     definitions,
     input,
-    inputs: z.array(input).min(1),
+    inputs: { prediction: inputs.max(model.maxInputs.prediction), demo: inputs.max(model.maxInputs.demo) },
     records: {
       prediction: prediction.openapi("Prediction", narrowed(outputs)),
       demo: shown.openapi("DemoPrediction", narrowed(demoOutputs)),

@@ -41,7 +41,7 @@ function addRoutes(app: Hono, options: ApiOptions): void {
     const headerLength = c.req.raw.headers.get(LENGTH_HEADER);
     admit(c, model, config.maxBodyBytes);
     const convert = (value: unknown, binary: Uint8Array) => {
-      const request = requestOf(value, binary, { name, maxInputs, inputs, outputs });
+      const request = requestOf(value, binary, { name, maxInputs: maxInputs.prediction, inputs, outputs });
       return { request, prepared: prepareInputs(request, inputs.isWhole) };
     };
     const read = await readMessage(c.req.raw, options, convert, headerLength);
