@@ -4,11 +4,14 @@ import { ItemQueue } from "../src/engine/batching/item-queue.ts";
 import { cpuMs } from "./helpers/cpu-time.ts";
 import { Simulation } from "./helpers/simulation.ts";
 
-test.each([
-  ["of one shape", {}],
-  ["of several shapes", { key: "other" }],
-  ["of several lengths", { length: 4000 }],
-])("items %s start in the order of their arrival", async (_, other) => {
+/** Properties of an item beside items of one shape and length. */
+const others: [string, { readonly key?: string; readonly length?: number }][] = [
+  ["the same shape", {}],
+  ["another shape", { key: "other" }],
+  ["another length", { length: 4000 }],
+];
+
+test.each(others)("items of one shape and of %s start in the order of their arrival", async (_, other) => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   const arrivals: number[] = [];
   for (let atMs = 0; atMs < 100; atMs += 2) {
@@ -41,11 +44,7 @@ test("items of a common length do not delay an item of another length beyond the
 const inLine = (count: number, other: object = {}) =>
   Array.from({ length: count }, (_, ahead) => ({ ahead, ...other }));
 
-test.each([
-  ["of one shape", {}],
-  ["of another shape", { key: "other" }],
-  ["of another length", { length: 4000 }],
-])("an item %s goes before the waiting items of a long prediction", async (_, other) => {
+test.each(others)("an item of %s goes before the waiting items of a long prediction", async (_, other) => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   const long = simulation.add({}, inLine(20));
   await simulation.clock.advanceTo(5);
@@ -79,6 +78,32 @@ test("two long predictions share the batches, though all items of the first came
   await simulation.clock.drain();
   const waiting = simulation.batches.slice(2);
   expect(waiting.map(({ items }) => items.filter(({ lane }) => lane === first?.lane).length)).toEqual([2, 2, 2, 2]);
+});
+
+test("an item that is queued again keeps its place", () => {
+  const queue = new ItemQueue<BatchItem>({ maxBatchSize: 1, maxQueueDelayMs: 0, mostOf: () => 1 });
+  const item = (ahead: number): BatchItem => {
+    return { lane: {}, key: "", padded: new Map(), tensors: [], readyAtMs: 0, ahead };
+  };
+  const again = item(3);
+  queue.add(again);
+  queue.takeFirst(1);
+  for (let i = 0; i < 5; i++) queue.add(item(0));
+  queue.takeFirst(4);
+  queue.add(item(0));
+  queue.add(again);
+  expect(queue.takeFirst(3).indexOf(again)).toBe(1);
+});
+
+test("the delay of a batch starts with its oldest item, even if a newer one goes before it", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4, maxQueueDelayMs: 50 });
+  simulation.add({}, [{ ahead: 2 }]);
+  await simulation.clock.advanceTo(40);
+  simulation.add({}, 1);
+  await simulation.clock.advanceTo(49);
+  expect(simulation.batches.length).toBe(0);
+  await simulation.clock.advanceTo(50);
+  expect(simulation.batches.map(({ items }) => items.map(({ id }) => id))).toEqual([[1, 0]]);
 });
 
 test("while a runner is busy, at most one next batch is committed, and only a full one", async () => {

@@ -33,7 +33,7 @@ async function checked(file: string, change: Record<string, string> = {}, flags:
   return { text: Bun.stripANSI(String(printed.mock.lastCall?.[0])), code };
 }
 
-/** So many elements that two runs never drop the same ones. */
+/** Two runs never drop the same of 64 elements. */
 const many = {
   tensors: "{ inputs: { x: float32(64) }, outputs: { y: float32(64) } }",
   preprocess: "() => ({ x: tensor(new Float32Array(64).fill(1), [64]) })",

@@ -99,7 +99,7 @@ test("no prediction of an address with many unfinished ones begins out of turn, 
   engine.listener?.dispatched(few === undefined ? [] : [few]);
   expect(flow.waitMs({ sender: many })).toBeGreaterThan(100);
   const other: Sender = { address: "other", name: "" };
-  // The prediction that is half a batch passes, and the next one does not.
+  // Predictions pass until the address has half a batch of them.
   for (let i = 1; i <= engine.maxBatchSize / 2; i++) {
     expect(flow.waitMs({ sender: other })).toBe(0);
     const list = come(1, other);

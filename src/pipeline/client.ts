@@ -24,7 +24,7 @@ const MIN_FAILED_SHARE = 1 / 256;
 const MAX_OWED = 256;
 const MAX_SAVED = 8;
 
-/** The clients at one address that have waiting predictions. */
+/** The clients with waiting predictions at one address. */
 export class Address<T extends InRing<T>> extends Ring<ClientQueue<T>> implements InRing<Address<T>> {
   ring: Ring<Address<T>> | undefined = undefined;
   before: Address<T> | undefined = undefined;
@@ -87,7 +87,7 @@ export class ClientQueue<T extends InRing<T>> extends Ring<T> implements InRing<
     address.balance = Math.max(-MAX_OWED, Math.min(MAX_SAVED * address.share, address.balance + 1 - turns));
   }
 
-  /** Counts an item that has succeeded or failed. */
+  /** Counts an item with a result. */
   ended(hasFailed: boolean): void {
     const { address } = this;
     const before = address.failedShare;

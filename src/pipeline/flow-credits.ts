@@ -46,7 +46,7 @@ export class FlowCredits {
   readonly ready = { items: 0, bytes: 0 };
   /** Count of predictions with items in the engine's queue. */
   #readyLists = 0;
-  /** Count of inputs that have left the engine's queue and have no result. */
+  /** Count of inputs in batches: they left the engine's queue, and have no result. */
   running = 0;
   /** The counts of items that share no batch with items of other clients. */
   readonly #separate = { ready: 0, running: 0 };
@@ -85,17 +85,17 @@ export class FlowCredits {
 
   /** Whether one more input may begin. */
   get areLeft(): boolean {
-    return this.#hasRoom(this.ready.items);
+    return this.#hasRoom(this.ready.items, this.maxReady);
   }
 
   /** Whether a prediction may begin out of turn: the predictions in the engine's queue are fewer than half a batch. */
   get mayPass(): boolean {
-    return this.#readyLists < this.#options.batchItems() / 2 && this.#hasRoom(this.#readyLists);
+    return this.#hasRoom(this.#readyLists, this.#options.batchItems() / 2);
   }
 
   /**
-   * Whether no item of a suspect client may begin. The batches of such items fail and run again in parts, so one such
-   * batch is in the engine at most.
+   * Whether no item of a suspect client may begin. Batches with these items fail and run again in parts, so the
+   * engine has one of them at most.
    */
   get isSeparateFull(): boolean {
     return this.#separate.running > 0 || this.#separate.ready >= this.#options.batchItems();
@@ -105,8 +105,8 @@ export class FlowCredits {
     return this.ready.items + this.#preparing + this.#finishing;
   }
 
-  #hasRoom(ready: number): boolean {
-    if (this.#isFull("items", ready, this.maxReady) || this.#preparing >= MAX_PREPARING) return false;
+  #hasRoom(ready: number, most: number): boolean {
+    if (this.#isFull("items", ready, most) || this.#preparing >= MAX_PREPARING) return false;
     return this.#used === 0 || this.#hasBytes();
   }
 

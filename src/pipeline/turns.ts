@@ -47,7 +47,7 @@ export class Turns {
   readonly #byKey = new OpenMap<string, ListClient>(hashOf);
   /** The client of all predictions without a known sender. */
   readonly #unknown: ListClient = new ClientQueue("", new Address(""));
-  /** Suspect clients that wait until the batch of other suspect clients has ended. */
+  /** Suspect clients, which wait for the end of a batch of other suspect clients. */
   readonly #parked = new Ring<ListClient>();
   /** Clients without a prediction whose failures count. The client that came first is first. */
   readonly #kept = new Ring<ListClient>();
@@ -55,7 +55,7 @@ export class Turns {
   /** Since when the queue has not been empty; undefined while it is empty. */
   #waitingSinceMs: number | undefined;
   #isNewestFirst = false;
-  /** Share of the predictions that left without an answer since the queue was empty; newer ones weigh more. */
+  /** Share of predictions without an answer among all since the queue was empty; newer predictions weigh more. */
   #lostShare = 0;
   /** Count of turns while the newest predictions begin first. */
   #turns = 0;

@@ -284,7 +284,7 @@ export class LivePredictions {
       store.finish(record, storage === "store");
       if (webhook !== undefined) webhooks?.ended(record, webhook);
     }
-    // A process that takes over a prediction counts it.
+    // If another process takes over a prediction, the other process counts the prediction.
     if (storage !== "none" || live.failedFor === "store")
       metrics.predictionEnded(live, (nowMs - live.createdAtMs) / 1000);
   }

@@ -1,4 +1,4 @@
-/** The requests of this process's clients in a shared store: any process may run them, and their clients follow them here. */
+/** The requests of this process's clients in a shared store. Each process may run them, and their clients follow them here. */
 import { SconceError } from "../base/errors.ts";
 import { noRoom } from "./admission.ts";
 import { newId } from "./ids.ts";

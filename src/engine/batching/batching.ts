@@ -27,7 +27,7 @@ export interface BatchItem extends CheckedItem {
   readonly isAlone?: boolean;
 }
 
-/** Receives exactly one result for each queued item; removed items get none. It submits no items in these calls. */
+/** Receives exactly one result for each queued item; removed items get none. The receiver submits no items in these calls. */
 export interface BatchListener<T extends BatchItem> {
   /** The items leave the queue, and their batch starts. Items of a failed batch may be dispatched again. */
   dispatched(items: readonly T[]): void;

@@ -33,7 +33,7 @@ interface Slot<T> {
 }
 
 /**
- * A runner has at most `maxBatchSize` items. Waiting items join before each step, the oldest first.
+ * A runner has at most `maxBatchSize` items. Waiting items join before each step, in the order of their places.
  * - A step that fails runs again in halves, until the bad item fails alone.
  * - An item that lacks memory beside others lowers the number of places of a runner, and begins again in a free place.
  *   An item that lacks memory alone fails.

@@ -176,7 +176,8 @@ export class RemoteEngine<T extends Item> {
 
   /**
    * Reports why the process ended. After this call and the end of the connection, a next process can be connected.
-   * @param reason beginning of the error message of an item that ran alone, such as "the engine was ended by SIGSEGV"
+   *
+   * @param reason begins the error message of an item that ran alone: "the engine was ended by SIGSEGV"
    */
   engineEnded(reason: string): void {
     if (this.#connection === undefined && this.#lost === undefined) return;

@@ -38,9 +38,9 @@ const MEMORY_ENV = {
   // Concurrent collector threads compete with models for the cores. Without these threads, collections pause
   // JavaScript: a young collection for 2 ms and a full one for 14 ms, with a heap of 140 MB on two cores.
   BUN_JSC_useConcurrentGC: "0",
-  // 100 ms after a young collection, JavaScriptCore frees all dead objects that are left, which takes up to 10 ms. With
-  // 0.01 the next collection mostly comes before, so new objects free them in small steps. The 99th percentile of small
-  // requests is a third shorter than with the default 0.0025.
+  // JavaScriptCore frees the remaining dead objects 100 ms after a young collection, in one step of up to 10 ms. With
+  // 0.01, the next young collection mostly comes before, and new objects free dead ones in small steps. The 99th
+  // percentile of small requests is a third shorter than with the default 0.0025.
   BUN_JSC_percentCPUPerMBForEdenTimer: "0.01",
 };
 
