@@ -238,6 +238,33 @@ describe("an HTTP process", () => {
     ]);
   });
 
+  test("gets the first item of a prediction into a batch before the later items of a longer one", async () => {
+    const arrived = Promise.withResolvers<void>();
+    // While no batch can start, each item from the fourth on settles the runner.
+    let settled = 0;
+    const runner = Object.assign(new DoublingRunner({ hold: true }), {
+      settle() {
+        settled += 1;
+        if (settled === 6) arrived.resolve();
+      },
+    });
+    await using front = await connected(runner);
+    front.submit({}, ...Array(8).keys());
+    await front.until(() => front.dispatched.length === 8);
+    const submit = (lane: number, index: number, ahead: number) =>
+      front.engine.submit({ lane, index, ahead }, { x: tensor(Float32Array.of(index), []) });
+    for (let ahead = 0; ahead < 8; ahead++) submit(100, 10 + ahead, ahead);
+    submit(101, 20, 0);
+    await arrived.promise;
+    runner.end();
+    await front.until(() => front.dispatched.length === 12);
+    expect(runner.batches.at(-1)).toEqual([10, 20, 11, 12]);
+    for (let i = 0; i < 4; i++) {
+      runner.end();
+      await front.untilEnded(Math.min(17, 4 * (i + 2)));
+    }
+  });
+
   test("gets one report for each batch", async () => {
     const sizes: number[] = [];
     const observed = new Front({ ...one, observer: { ran: ({ size }) => void sizes.push(size) } });
