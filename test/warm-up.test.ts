@@ -63,6 +63,15 @@ describe("the number of threads", () => {
     expect((await warmed(perfect(1), { cores: 8, maxBatchSize: 8 })).threads).toBe(7);
   });
 
+  test("is that of the cores if a full batch would be long, even too long to be tried", async () => {
+    const { threads, forwardMs } = await warmed((size, threads) => (33 * size) / threads, {
+      cores: 2,
+      maxBatchSize: 16,
+    });
+    expect(threads).toBe(2);
+    expect(forwardMs.get(1)).toBe(16.5);
+  });
+
   test("is divided among instances", async () => {
     const { threads, threadsOf } = await warmed((size, threads) => (30 * size) / threads, { instances: 4 });
     expect({ threads, threadsOf }).toEqual({ threads: 2, threadsOf: [2, 2, 2, 2] });

@@ -132,11 +132,13 @@ class Trials {
   }
 
   /** Doubles the threads while the largest measured batch becomes clearly faster. */
-  async fastestThreads({ forwardMs }: Measured, cores: number, instances: number): Promise<number> {
+  async fastestThreads({ forwardMs, maxBatchSize }: Measured, cores: number, instances: number): Promise<number> {
     const size = Math.max(...forwardMs.keys());
     let [best, bestMs] = [1, forwardMs.get(size) ?? 0];
     for (;;) {
-      const next = Math.min(2 * best, mostThreads({ cores, instances, forwardMs: bestMs }));
+      // A full batch was not measured if it would take long.
+      const fullMs = (bestMs * maxBatchSize) / size;
+      const next = Math.min(2 * best, mostThreads({ cores, instances, forwardMs: fullMs }));
       if (next <= best) break;
       await this.#runner.setThreads(next);
       const ms = await this.#time(size, ENOUGH_MS);
