@@ -52,6 +52,13 @@ function heldFlow(now = () => 0) {
   return { engine, flow, come, itemsOf, [Symbol.dispose]: () => ends.dispose() };
 }
 
+test("an item that is reported later counts as running since its batch started", () => {
+  using held = heldFlow(() => 1000);
+  held.come(1);
+  held.flow.dispatched(held.engine.items, 10);
+  expect(held.engine.items.map(({ dispatchedAtMs }) => dispatchedAtMs)).toEqual([990]);
+});
+
 test("two batches are prepared ahead; the first item of a later prediction goes to the engine at once", () => {
   using held = heldFlow();
   const large = held.come(10_000);

@@ -89,6 +89,38 @@ describe("if the engine process ends,", () => {
     });
   }
 
+  test("items of a batch run alone, even if its start was not reported", async () => {
+    await using dir = await tempDir();
+    const front = new Front();
+    const cancelled = {};
+    const first = new ScriptedEngine(dir.join("1"));
+    await front.engine.connect(dir.join("1"));
+    front.submit({}, 1, 2, 3, 4);
+    await first.untilSubmitted(4);
+    first.run([1]);
+    first.finish([1]);
+    first.run([2, 4]);
+    front.submit(cancelled, 5);
+    await first.untilSubmitted(5);
+    first.run([5]);
+    front.cancel(cancelled);
+    await front.untilEnded(1);
+    await end(front, first, true);
+    const second = new ScriptedEngine(dir.join("2"));
+    await front.engine.connect(dir.join("2"));
+    await second.untilSubmitted(3);
+    expect(second.areRunning(first.submitted.map(({ number }) => number))).toBe(false);
+    expect(second.submitted.map(({ value, isAlone }) => [value, isAlone])).toEqual([
+      [2, true],
+      [3, false],
+      [4, true],
+    ]);
+    second.dispatch([2], { isAlone: true });
+    await front.until(() => front.dispatched.includes(2));
+    await end(front, second, true);
+    expect([...front.errors.keys()]).toEqual([2]);
+  });
+
   test("no new engine process is connected before the reason is known", async () => {
     await using dir = await tempDir();
     const front = new Front();

@@ -4,7 +4,10 @@ import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
 import { authorStack, messageWithLine } from "../src/base/author-line.ts";
 import { SconceError } from "../src/base/errors.ts";
 import { EngineServer, type EngineServerOptions } from "../src/engine/remote/engine-server.ts";
+import { FrameReader, frameKinds, IS_ALONE, KIND_MASK, type Wire, type WireEnd } from "../src/engine/remote/frame.ts";
+import { RunningItems } from "../src/engine/remote/running-items.ts";
 import type { Runner } from "../src/engine/runner.ts";
+import { openShared } from "../src/machine/processes/shared-memory.ts";
 import { type TempDir, tempDir } from "./helpers/fixture.ts";
 import { nextTurn } from "./helpers/loop-turns.ts";
 import { DoublingRunner, Front, info, one } from "./helpers/remote.ts";
@@ -25,6 +28,135 @@ async function connected(runner: Runner, options: Partial<EngineServerOptions> =
   const closing = opening.move();
   return Object.assign(front, { [Symbol.asyncDispose]: () => closing.disposeAsync() });
 }
+
+describe("a batch", () => {
+  /**
+   * An engine whose clock stands still, except that each of its batches takes `batchMs`. A front is connected by
+   * functions. `reports` counts the reports that a batch has started.
+   */
+  function timed({ batchMs, share = true }: { batchMs: number; share?: boolean }) {
+    let nowMs = 1000;
+    const timers: (() => void)[] = [];
+    const clock = {
+      now: () => nowMs,
+      after(_: number, task: () => void) {
+        timers.push(task);
+        return () => {};
+      },
+    };
+    const held: (() => void)[] = [];
+    const running: RunningItems[] = [];
+    const state = { reports: 0, holds: false, isAlone: false, parts: 0, held, timers, running };
+    const double = new DoublingRunner();
+    const runner: Runner = {
+      async run(items, parts) {
+        for (let i = 0; i < state.parts; i++) parts?.part([tensor(new Float32Array(items.length), [items.length])]);
+        if (state.holds) await new Promise<void>((resolve) => held.push(resolve));
+        nowMs += batchMs;
+        return double.run(items);
+      },
+      settle() {},
+      async setThreads() {},
+      async dispose() {},
+    };
+    const front = new Front();
+    const options = { ...one, info, runners: [runner], maxBatchSize: 4, maxQueueDelayMs: 0, clock };
+    const server = new EngineServer(options);
+    const ends: { front?: WireEnd; server?: WireEnd } = {};
+    const counting = new FrameReader(({ words }, at) => {
+      if (((words[at / 4 + 1] ?? 0) & KIND_MASK) === frameKinds.dispatched) state.reports += 1;
+    });
+    const sharing = new FrameReader(({ words }, at) => {
+      const [, kind = 0, pid = 0, descriptor = 0] = words.subarray(at / 4);
+      if ((kind & KIND_MASK) === frameKinds.submit && state.isAlone) words[at / 4 + 1] = kind | IS_ALONE;
+      if ((kind & KIND_MASK) !== frameKinds.share) return;
+      if (share) running.push(new RunningItems(openShared(pid, descriptor)));
+      else words[at / 4 + 2] = 0;
+    });
+    const wire = (reader: FrameReader, end: () => WireEnd | undefined): Wire => ({
+      write(bytes, from, length) {
+        const chunk = bytes.slice(from, from + length);
+        reader.push(chunk);
+        queueMicrotask(() => end()?.data(chunk));
+        return length;
+      },
+      end() {},
+    });
+    ends.front = front.engine.attach(wire(sharing, () => ends.server));
+    ends.server = server.accept(wire(counting, () => ends.front));
+    const run = async (index: number) => {
+      front.submit({}, index);
+      await front.untilEnded(index);
+    };
+    return { front, run, state };
+  }
+
+  test("after a batch of less than a millisecond is not announced: its result tells that it started, and how long ago", async () => {
+    const { front, run, state } = timed({ batchMs: 0.5 });
+    for (const index of [1, 2, 3]) await run(index);
+    expect(state.reports).toBe(1);
+    expect(front.dispatched).toEqual([1, 2, 3]);
+    expect(front.agoMs).toEqual([0, 0.5, 0.5]);
+  });
+
+  test("that was not announced starts, for its front, with its first part", async () => {
+    const { front, run, state } = timed({ batchMs: 0.5 });
+    for (const index of [1, 2]) await run(index);
+    state.parts = 2;
+    await run(3);
+    expect(state.reports).toBe(1);
+    expect(front.dispatched).toEqual([1, 2, 3]);
+  });
+
+  test("after a batch of a millisecond is announced", async () => {
+    const { front, run, state } = timed({ batchMs: 1 });
+    for (const index of [1, 2, 3]) await run(index);
+    expect(state.reports).toBe(3);
+    expect(front.agoMs).toEqual([0, 0, 0]);
+  });
+
+  test("that was expected to be short is announced if it still runs some time later", async () => {
+    const { front, run, state } = timed({ batchMs: 0.5 });
+    for (const index of [1, 2]) await run(index);
+    state.holds = true;
+    front.submit({}, 3);
+    while (state.held.length === 0) await nextTurn();
+    expect(front.dispatched).toEqual([1, 2]);
+    for (const timer of state.timers) timer();
+    await front.until(() => front.dispatched.length === 3);
+    state.held.shift()?.();
+    await front.untilEnded(3);
+    expect(state.reports).toBe(2);
+    expect(front.dispatched).toEqual([1, 2, 3]);
+  });
+
+  test("is in the shared memory until it has ended", async () => {
+    const { front, run, state } = timed({ batchMs: 0.5 });
+    await run(1);
+    state.holds = true;
+    front.submit({}, 2);
+    while (state.held.length === 0) await nextTurn();
+    const are = () => [1, 2].map((number) => state.running[0]?.has(number));
+    expect(are()).toEqual([false, true]);
+    state.held.shift()?.();
+    await front.untilEnded(2);
+    expect(are()).toEqual([false, false]);
+  });
+
+  test("of an item that runs alone is always announced", async () => {
+    const { run, state } = timed({ batchMs: 0.5 });
+    for (const index of [1, 2]) await run(index);
+    state.isAlone = true;
+    await run(3);
+    expect(state.reports).toBe(2);
+  });
+
+  test("is announced if the engine cannot open the memory of its front", async () => {
+    const { run, state } = timed({ batchMs: 0.5, share: false });
+    for (const index of [1, 2, 3]) await run(index);
+    expect(state.reports).toBe(3);
+  });
+});
 
 describe("an item", () => {
   test("is refused at once if its tensors do not match the declaration", () => {
@@ -92,7 +224,8 @@ describe("an item", () => {
       for (const [index, { y }] of front.rows) expect(y?.data[0]).toBe(index);
       const [first, second, third, ...later] = held.seen.map(placeOf);
       expect(first).not.toEqual([32 * 2 ** 20, 0]);
-      expect([second, third]).toEqual([0, 2 ** 18].map((at) => [32 * 2 ** 20, at]));
+      const begin = RunningItems.BYTES;
+      expect([second, third]).toEqual([begin, begin + 2 ** 18].map((at) => [32 * 2 ** 20, at]));
       expect(later.toSorted()).toEqual([second ?? [], third ?? []].toSorted());
       await front.engine.close();
     });
@@ -132,7 +265,7 @@ describe("an item", () => {
       await front.until(() => front.dispatched.filter((index) => index === 2).length === 2);
       second.end();
       await front.untilEnded(2);
-      expect([front.rows.get(2)?.y?.data[0], placeOf(second.seen[0])]).toEqual([2, [32 * 2 ** 20, 0]]);
+      expect([front.rows.get(2)?.y?.data[0], placeOf(second.seen[0])]).toEqual([2, [32 * 2 ** 20, RunningItems.BYTES]]);
     });
 
     test("in shared memory that the next engine process cannot open fails; later items go through the socket", async () => {

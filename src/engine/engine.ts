@@ -19,8 +19,8 @@ export interface Item {
 
 /** Receives the result of each submitted item exactly once, and no result of a cancelled item. */
 export interface EngineListener<T extends Item = Item> {
-  /** The items leave the queue, and their batch starts. */
-  dispatched(items: readonly T[]): void;
+  /** The items left the queue, and their batch started `agoMs` milliseconds ago (default 0). */
+  dispatched(items: readonly T[], agoMs?: number): void;
   /** The model yielded partial outputs of the item. If a failed batch runs again, all its partial outputs come again. */
   part?(item: T, rows: Rows): void;
   /**

@@ -135,8 +135,8 @@ export class ItemFlow implements EngineListener<ListItem> {
     if (this.#rate.isBusy) this.#look();
   }
 
-  dispatched(items: readonly ListItem[]): void {
-    const now = performance.now();
+  dispatched(items: readonly ListItem[], agoMs = 0): void {
+    const now = performance.now() - agoMs;
     for (const item of items) {
       const { list, beganMs } = item;
       item.dispatched(items.length, now);

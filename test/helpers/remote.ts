@@ -16,9 +16,11 @@ import {
   Outbox,
 } from "../../src/engine/remote/frame.ts";
 import { RemoteEngine, type RemoteEngineOptions } from "../../src/engine/remote/remote-engine.ts";
+import { RunningItems } from "../../src/engine/remote/running-items.ts";
 import { ItemFrames, RowsFrames } from "../../src/engine/remote/tensor-frames.ts";
 import type { Rows } from "../../src/engine/rows.ts";
 import type { Runner } from "../../src/engine/runner.ts";
+import { openShared } from "../../src/machine/processes/shared-memory.ts";
 
 export const info = { devices: ["cpu"], torch: "2.0.0", pid: process.pid };
 /** Tensors of a model whose items are single numbers. */
@@ -28,6 +30,8 @@ export const one = { inputs: { x: float32() }, outputs: { y: float32() } };
 export class Front {
   readonly engine: RemoteEngine<Item>;
   readonly dispatched: number[] = [];
+  /** How long ago the batches had started when they were reported, in milliseconds. */
+  readonly agoMs: number[] = [];
   readonly #lanes: object[] = [];
   readonly #items = new Map<object, Item[]>();
   readonly rows = new Map<number, Rows>();
@@ -37,8 +41,9 @@ export class Front {
   constructor(options: RemoteEngineOptions = one) {
     this.engine = new RemoteEngine<Item>(options);
     this.engine.listener = {
-      dispatched: (items) => {
+      dispatched: (items, agoMs = 0) => {
         this.dispatched.push(...items.map(({ index }) => index));
+        this.agoMs.push(agoMs);
         this.#look();
       },
       finished: ({ index }, rows) => this.#end(this.rows, index, rows),
@@ -136,6 +141,7 @@ export class ScriptedEngine implements Disposable {
   readonly #blocks = new FrameBlocks();
   readonly #listener: UnixSocketListener<undefined>;
   #outbox: Outbox | undefined;
+  #running: RunningItems | undefined;
   #waiting: (() => void) | undefined;
 
   constructor(path: string, hello: Partial<EngineInfo> = {}) {
@@ -143,6 +149,9 @@ export class ScriptedEngine implements Disposable {
     const reader = new FrameReader((memory, at) => {
       const [kind = 0, number = 0] = [memory.words[at / 4 + 1], memory.words[at / 4 + 2]];
       if ((kind & KIND_MASK) === frameKinds.cancel) this.cancels += 1;
+      if ((kind & KIND_MASK) === frameKinds.share) {
+        this.#running = new RunningItems(openShared(number, memory.words[at / 4 + 3] ?? 0));
+      }
       if ((kind & KIND_MASK) === frameKinds.submit) {
         const value = Number(items.read(memory, at).tensors[0]?.data[0]);
         this.submitted.push({ value, number, isAlone: (kind & IS_ALONE) !== 0 });
@@ -181,6 +190,16 @@ export class ScriptedEngine implements Disposable {
     this.#outbox?.flush();
   }
 
+  /** Runs a batch with these items without a report of its start. */
+  run(values: readonly number[]): void {
+    for (const value of values) this.#running?.add(this.#numberOf(value));
+  }
+
+  /** Whether the shared memory says that an item of this process or an earlier one runs. */
+  areRunning(numbers: readonly number[]): boolean {
+    return numbers.some((number) => this.#running?.has(number));
+  }
+
   /** Reports the outputs of these items: twice each number. */
   finish(values: readonly number[]): void {
     const outbox = this.#outbox;
@@ -192,6 +211,7 @@ export class ScriptedEngine implements Disposable {
       ),
     ];
     const numbers = values.map((value) => this.#numberOf(value));
+    for (const number of numbers) this.#running?.delete(number);
     const rows = { numbers, places: undefined, outputs, observation: undefined };
     new RowsFrames(one.outputs).add(outbox, this.#blocks, rows);
     outbox.flush();

@@ -29,8 +29,11 @@ export interface BatchItem extends CheckedItem {
 
 /** Receives exactly one result for each queued item; removed items get none. The receiver submits no items in these calls. */
 export interface BatchListener<T extends BatchItem> {
-  /** The items leave the queue, and their batch starts. Items of a failed batch may be dispatched again. */
-  dispatched(items: readonly T[]): void;
+  /**
+   * The items leave the queue, and their batch starts. Items of a failed batch may be dispatched again.
+   * @param isShort whether the batch before took less than a millisecond
+   */
+  dispatched(items: readonly T[], isShort: boolean): void;
   /**
    * The model yielded partial outputs of the batch.
    * @param rows one tensor for each tensor that the model yields, with a row for each item, in order

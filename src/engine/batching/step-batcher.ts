@@ -140,7 +140,10 @@ export class StepBatcher<T extends BatchItem> implements Batching<T> {
   async #begin(slot: Slot<T>, started: readonly Running<T>[]): Promise<void> {
     if (started.length === 0) return;
     slot.running.push(...started);
-    this.#listener.dispatched(started.map(({ item }) => item));
+    this.#listener.dispatched(
+      started.map(({ item }) => item),
+      false,
+    );
     for (const each of started) {
       if (!this.#isNeeded(each)) continue;
       try {

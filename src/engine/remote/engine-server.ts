@@ -5,7 +5,7 @@
 import type { UnixSocketListener } from "bun";
 import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
 import { authorStack } from "../../base/author-line.ts";
-import { systemClock } from "../../base/clock.ts";
+import { type Clock, systemClock } from "../../base/clock.ts";
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import { codedError, messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
@@ -31,7 +31,11 @@ import {
   type Wire,
   type WireEnd,
 } from "./frame.ts";
+import { RunningItems } from "./running-items.ts";
 import { ItemFrames, RowsFrames } from "./tensor-frames.ts";
+
+/** Milliseconds after which a batch that was expected to be short is announced if it still runs. */
+const ANNOUNCED_AFTER_MS = 10;
 
 export interface EngineServerOptions extends BatchingOptions {
   readonly inputs: TensorSpecs;
@@ -58,11 +62,14 @@ interface Front {
   readonly items: OpenMap<number, RemoteItem>;
   /** Memory shared with the front for large tensors; undefined without it. */
   shared: ArrayBuffer | undefined;
+  /** In the shared memory. */
+  running: RunningItems | undefined;
   isClosed: boolean;
 }
 
 export class EngineServer {
   readonly #options: EngineServerOptions;
+  readonly #clock: Clock;
   readonly #batching: Batching<RemoteItem>;
   readonly #fronts = new Set<Front>();
   readonly #blocks = new FrameBlocks();
@@ -72,14 +79,18 @@ export class EngineServer {
   #listener: UnixSocketListener<WireEnd> | undefined;
   /** Size and times of the last batch, until they are sent to a front. */
   #observation: BatchRun | undefined;
+  /** Batches that were expected to be short. */
+  readonly #unannounced: (readonly RemoteItem[])[] = [];
+  #willAnnounce = false;
 
   constructor(options: EngineServerOptions) {
     this.#options = options;
+    this.#clock = options.clock ?? systemClock;
     this.#itemFrames = new ItemFrames(options.inputs);
     this.#rowsFrames = new RowsFrames(options.outputs);
     this.#partFrames = new RowsFrames(options.parts ?? options.outputs, frameKinds.part);
     this.#batching = openBatching<RemoteItem>(options, {
-      dispatched: (items) => this.#dispatched(items),
+      dispatched: (items, isShort) => this.#dispatched(items, isShort),
       part: (items, rows) => this.#part(items, rows),
       finished: (items, outputs) => this.#finished(items, outputs),
       failed: (item, error) => this.#failed(item, error),
@@ -129,6 +140,7 @@ export class EngineServer {
       outbox: new Outbox(wire),
       items: new OpenMap(spread),
       shared: undefined,
+      running: undefined,
       isClosed: false,
     };
     this.#fronts.add(front);
@@ -187,7 +199,7 @@ export class EngineServer {
         ahead: kind >>> AHEAD_SHIFT,
         isAlone: (kind & IS_ALONE) !== 0,
         isCanceled: false,
-        readyAtMs: (this.#options.clock ?? systemClock).now(),
+        readyAtMs: this.#clock.now(),
       };
       front.items.set(number, item);
       this.#batching.submit(item);
@@ -199,6 +211,7 @@ export class EngineServer {
   #share(front: Front, pid: number, descriptor: number): void {
     try {
       front.shared = openShared(pid, descriptor);
+      front.running = new RunningItems(front.shared);
       send(front, this.#blocks.words(frameKinds.shared, []));
     } catch (error) {
       log.debug(`Large tensors go through the front's socket: ${messageOf(error)}`);
@@ -214,8 +227,29 @@ export class EngineServer {
     for (const item of this.#batching.removeUnneeded()) this.#failed(item, canceled);
   }
 
-  /** Tells the fronts which items left the queue. Writes at once, because the batch may crash this process. */
-  #dispatched(items: readonly RemoteItem[]): void {
+  /**
+   * Notes which items run, because the batch may crash this process, and tells the fronts. The result of a short batch
+   * tells them, too: another message would only wake them once more.
+   */
+  #dispatched(items: readonly RemoteItem[], isShort: boolean): void {
+    for (const { front, number } of items) front.running?.add(number);
+    if (isShort && items.every(({ front, isAlone }) => front.running !== undefined && isAlone !== true)) {
+      this.#unannounced.push(items);
+      this.#announceLater();
+    } else this.#announce(items);
+  }
+
+  /** Announces batches that were expected to be short, if they still run later. */
+  #announceLater(): void {
+    if (this.#willAnnounce) return;
+    this.#willAnnounce = true;
+    this.#clock.after(ANNOUNCED_AFTER_MS, () => {
+      this.#willAnnounce = false;
+      for (const items of this.#unannounced.splice(0)) this.#announce(items);
+    });
+  }
+
+  #announce(items: readonly RemoteItem[]): void {
     const isAlone = items.length === 1 && items[0]?.isAlone === true;
     const kind = isAlone ? frameKinds.dispatched | IS_ALONE : frameKinds.dispatched;
     for (const [front, places] of byFront(items)) {
@@ -225,12 +259,15 @@ export class EngineServer {
   }
 
   #finished(items: readonly RemoteItem[], outputs: readonly Tensor[]): void {
-    for (const { front, number } of items) front.items.delete(number);
+    for (const { front, number } of items) ended(front, number);
+    const unannounced = this.#unannounced.indexOf(items);
+    if (unannounced !== -1) this.#unannounced.splice(unannounced, 1);
+    const runMs = this.#observation?.runMs ?? 0;
     for (const [front, places] of byFront(items)) {
       const numbers = numbersOf(items, places);
       const observation = items[0]?.front === front ? this.#observation : undefined;
       if (observation !== undefined) this.#observation = undefined;
-      this.#rowsFrames.add(front.outbox, this.#blocks, { numbers, places, outputs, observation });
+      this.#rowsFrames.add(front.outbox, this.#blocks, { numbers, places, outputs, observation, runMs });
       front.outbox.flush();
     }
   }
@@ -240,7 +277,8 @@ export class EngineServer {
     const observation = this.#observation;
     const [front] = this.#fronts;
     if (observation === undefined || front === undefined) return;
-    this.#rowsFrames.add(front.outbox, this.#blocks, { numbers: [], places: [], outputs: [], observation });
+    const { runMs } = observation;
+    this.#rowsFrames.add(front.outbox, this.#blocks, { numbers: [], places: [], outputs: [], observation, runMs });
     front.outbox.flushSoon();
   }
 
@@ -254,7 +292,7 @@ export class EngineServer {
 
   #failed({ front, number }: Pick<RemoteItem, "front" | "number">, error: SconceError): void {
     if (this.#options.endsProcess !== false && losesDevice(error)) this.#endProcess(error);
-    front.items.delete(number);
+    ended(front, number);
     if (front.isClosed) return;
     const { code, message, clientMessage, field } = error;
     const failure = { number, code, message, clientMessage, field, stack: authorStack(error) };
@@ -270,6 +308,11 @@ export class EngineServer {
     for (const { outbox } of this.#fronts) outbox.flush();
     exitProcess(1);
   }
+}
+
+function ended({ items, running }: Front, number: number): void {
+  items.delete(number);
+  running?.delete(number);
 }
 
 const canceled = new SconceError("canceled", "the prediction ended before the batch");

@@ -3,6 +3,7 @@ import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import type { SharedRange } from "../../machine/processes/shared-memory.ts";
 import type { Item } from "../engine.ts";
 import { type Frame, IS_ALONE } from "./frame.ts";
+import type { RunningItems } from "./running-items.ts";
 
 export interface Pending<T extends Item> {
   readonly item: T;
@@ -12,8 +13,8 @@ export interface Pending<T extends Item> {
   /** The tensors' range of shared memory; undefined if they are in the frame. */
   readonly range: SharedRange | undefined;
   /**
-   * `waiting` for a batch, `dispatched` in a batch, or `alone`: running alone, because it may have crashed an engine
-   * process.
+   * `waiting` for a batch, or in one of which no frame has come; `dispatched` in a batch; or `alone`: running alone,
+   * because it may have crashed an engine process.
    */
   state: "waiting" | "dispatched" | "alone";
   /** Number of engine processes that ended before the item had its result. */
@@ -91,9 +92,10 @@ export class PendingItems<T extends Item> {
   /**
    * Handles the end of the engine process. All items wait again. Items of a running batch, and items pending at
    * `LOSSES_BEFORE_ALONE` ends of the process, will run alone.
+   * @param running items of running batches, with those that no frame has announced
    * @returns the items that ran alone; they are removed
    */
-  lost(): Pending<T>[] {
+  lost(running: Pick<RunningItems, "has"> | undefined): Pending<T>[] {
     const culprits: Pending<T>[] = [];
     for (const pending of this.all()) {
       if (pending.state === "alone") {
@@ -102,7 +104,8 @@ export class PendingItems<T extends Item> {
         continue;
       }
       pending.losses += 1;
-      if (pending.state === "dispatched" || pending.losses >= LOSSES_BEFORE_ALONE) markAlone(pending.frame);
+      const mayBeCause = pending.state === "dispatched" || running?.has(pending.number) === true;
+      if (mayBeCause || pending.losses >= LOSSES_BEFORE_ALONE) markAlone(pending.frame);
       pending.state = "waiting";
     }
     return culprits;

@@ -27,7 +27,8 @@ import {
   type WireEnd,
 } from "./frame.ts";
 import { PendingItems } from "./pending-items.ts";
-import { ItemFrames, numbersWord, observationAt, RowsFrames } from "./tensor-frames.ts";
+import { RunningItems } from "./running-items.ts";
+import { ItemFrames, numbersWord, observationAt, RowsFrames, runMsAt } from "./tensor-frames.ts";
 
 export interface RemoteEngineOptions {
   readonly inputs: TensorSpecs;
@@ -72,6 +73,7 @@ export class RemoteEngine<T extends Item> {
   /** Memory for large tensors, and its typed arrays. The first connection creates it. */
   #shared: SharedMemory | undefined;
   #sharedMemory: TensorMemory | undefined;
+  #running: RunningItems | undefined;
   #connection: Connection | undefined;
   /** Properties of the newest engine process, which may have ended. */
   #info: EngineInfo | undefined;
@@ -251,8 +253,10 @@ export class RemoteEngine<T extends Item> {
   /** Tells a new engine process where the shared memory is. Without it, all tensors go through the socket. */
   #share(): void {
     try {
-      this.#shared ??= new SharedMemory();
+      this.#shared ??= new SharedMemory(RunningItems.BYTES);
       this.#sharedMemory ??= memoryOver(this.#shared.buffer);
+      this.#running ??= new RunningItems(this.#shared.buffer);
+      this.#running.clear();
       this.#send(this.#blocks.words(frameKinds.share, [process.pid, this.#shared.descriptor]));
     } catch (error) {
       log.debug(`Large tensors go through the engine's socket: ${messageOf(error)}`);
@@ -317,6 +321,20 @@ export class RemoteEngine<T extends Item> {
     if (items.length > 0) this.listener?.dispatched(items);
   }
 
+  /** Reports the start of a batch that no frame announced, because it was expected to be short. */
+  #unannounced(memory: FrameMemory, at: number): void {
+    const items: T[] = [];
+    const first = numbersWord(at);
+    const count = memory.words[at / 4 + 2] ?? 0;
+    for (let i = 0; i < count; i++) {
+      const pending = this.#pending.get(memory.words[first + i] ?? 0);
+      if (pending?.state !== "waiting") continue;
+      pending.state = "dispatched";
+      items.push(pending.item);
+    }
+    if (items.length > 0) this.listener?.dispatched(items, runMsAt(memory, at));
+  }
+
   #finished(memory: FrameMemory, at: number): void {
     const observation = observationAt(memory, at);
     if (observation !== undefined) this.#options.observer?.ran(observation);
@@ -324,6 +342,7 @@ export class RemoteEngine<T extends Item> {
     const { words } = memory;
     const count = words[at / 4 + 2] ?? 0;
     const first = numbersWord(at);
+    this.#unannounced(memory, at);
     for (let i = 0; i < count; i++) {
       const pending = this.#pending.ended(words[first + i] ?? 0);
       if (pending === undefined) continue;
@@ -332,6 +351,7 @@ export class RemoteEngine<T extends Item> {
   }
 
   #part(memory: FrameMemory, at: number): void {
+    this.#unannounced(memory, at);
     const outputs = this.#partFrames.outputsAt(memory, at);
     const count = memory.words[at / 4 + 2] ?? 0;
     for (let i = 0; i < count; i++) {
@@ -359,7 +379,7 @@ export class RemoteEngine<T extends Item> {
     this.#lost = undefined;
     this.#reason = undefined;
     if (!lost.isReady) return;
-    for (const { item } of this.#pending.lost()) {
+    for (const { item } of this.#pending.lost(this.#running)) {
       this.listener?.failed(item, new SconceError("engine_ended", `${reason} while it ran this input alone`));
     }
   }

@@ -158,8 +158,10 @@ export interface RowsOfFront {
   /** Indexes of the front's items in the batch; undefined for all items. */
   readonly places: readonly number[] | undefined;
   readonly outputs: readonly Tensor[];
-  /** Size and times of the batch. Only one front gets them, so that metrics count each batch once. */
+  /** Size, cause and wait of the batch. Only one front gets them, so that metrics count each batch once. */
   readonly observation: BatchRun | undefined;
+  /** Milliseconds of the batch (default 0). */
+  readonly runMs?: number;
 }
 
 export class RowsFrames {
@@ -217,14 +219,14 @@ export class RowsFrames {
   }
 }
 
-function writeHead({ memory, from }: Frame, { numbers, outputs, observation }: RowsOfFront): void {
+function writeHead({ memory, from }: Frame, { numbers, outputs, observation, runMs = 0 }: RowsOfFront): void {
   const { words, doubles } = memory;
   let word = from / 4;
   words[word + 2] = numbers.length;
   words[word + 3] =
     observation === undefined ? 0 : observation.size + CAUSE_UNIT * batchCauses.indexOf(observation.cause);
   doubles[from / 8 + 2] = observation?.waitMs ?? 0;
-  doubles[from / 8 + 3] = observation?.runMs ?? 0;
+  doubles[from / 8 + 3] = runMs;
   word += ROWS_HEAD_BYTES / 4;
   for (let i = 0; i < numbers.length; i++) words[word++] = numbers[i] ?? 0;
   for (const { shape } of outputs) for (let dim = 1; dim < shape.length; dim++) words[word++] = shape[dim] ?? 0;
@@ -239,8 +241,13 @@ export function observationAt({ buffer, byteOffset, words }: FrameMemory, at: nu
   const word = words[at / 4 + 3] ?? 0;
   if (word === 0) return undefined;
   const cause = batchCauses[Math.floor(word / CAUSE_UNIT)] ?? "full";
-  const times = new Float64Array(buffer, byteOffset + at + 16, 2);
-  return { size: word % CAUSE_UNIT, cause, waitMs: times[0] ?? 0, runMs: times[1] ?? 0 };
+  const [waitMs = 0] = new Float64Array(buffer, byteOffset + at + 16, 1);
+  return { size: word % CAUSE_UNIT, cause, waitMs, runMs: runMsAt({ buffer, byteOffset }, at) };
+}
+
+/** Milliseconds of the batch of a frame at byte `at`. */
+export function runMsAt({ buffer, byteOffset }: Pick<FrameMemory, "buffer" | "byteOffset">, at: number): number {
+  return new Float64Array(buffer, byteOffset + at + 24, 1)[0] ?? 0;
 }
 
 function bytesOf({ data, shape }: Tensor, rows: number): number {

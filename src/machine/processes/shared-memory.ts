@@ -18,10 +18,14 @@ export class SharedMemory implements Disposable {
   readonly buffer: ArrayBuffer;
   /** Free ranges, by their size in bytes, a power of two. */
   readonly #free = new Map<number, SharedRange[]>();
-  #end = 0;
+  #end: number;
 
-  /** @throws Error if the system has no files in memory */
-  constructor() {
+  /**
+   * @param reserved count of bytes at the beginning that `take` leaves to the caller
+   * @throws Error if the system has no files in memory
+   */
+  constructor(reserved: number) {
+    this.#end = reserved;
     ftruncateSync(this.descriptor, SHARED_BYTES);
     this.buffer = openShared(process.pid, this.descriptor);
   }
