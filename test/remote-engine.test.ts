@@ -99,13 +99,42 @@ describe("a batch", () => {
     expect(front.agoMs).toEqual([0, 0.5, 0.5]);
   });
 
-  test("that was not announced starts, for its front, with its first part", async () => {
+  test("is announced before its first part, once", async () => {
     const { front, run, state } = timed({ batchMs: 0.5 });
     for (const index of [1, 2]) await run(index);
     state.parts = 2;
-    await run(3);
-    expect(state.reports).toBe(1);
-    expect(front.dispatched).toEqual([1, 2, 3]);
+    front.submit({}, 3);
+    while (state.timers.length === 0) await nextTurn();
+    for (const timer of state.timers) timer();
+    await front.untilEnded(3);
+    expect(state.reports).toBe(2);
+    expect(front.events.slice(-4)).toEqual(["dispatched 3", "part 3", "part 3", "ended 3"]);
+  });
+
+  test("that fails is announced before its items fail or run again, and its parts are announced, too", async () => {
+    const { front, run } = timed({ batchMs: 0.5 });
+    for (const index of [1, 2]) await run(index);
+    front.submit({}, 3, 4, -1);
+    await front.untilEnded(5);
+    expect(front.events.slice(-8)).toEqual([
+      "dispatched 3,4,-1",
+      "dispatched 3",
+      "dispatched 4,-1",
+      "ended 3",
+      "dispatched 4",
+      "dispatched -1",
+      "ended 4",
+      "ended -1",
+    ]);
+  });
+
+  test("of one item that fails is announced, with the milliseconds since its start", async () => {
+    const { front, run } = timed({ batchMs: 0.5 });
+    for (const index of [1, 2]) await run(index);
+    front.submit({}, -1);
+    await front.untilEnded(3);
+    expect(front.events.slice(-2)).toEqual(["dispatched -1", "ended -1"]);
+    expect(front.agoMs.at(-1)).toBe(0.5);
   });
 
   test("after a batch of a millisecond is announced", async () => {
@@ -192,6 +221,7 @@ describe("an item", () => {
       return { run, seen, end: () => ends.shift()?.(), settle() {}, async setThreads() {}, async dispose() {} };
     };
     const placeOf = (x?: Tensor) => [x?.data.buffer.byteLength, x?.data.byteOffset];
+    const sharedBytes = RunningItems.BYTES + 32 * 2 ** 20;
 
     test("stays in shared memory until its batch has ended", async () => {
       const held = runner();
@@ -223,9 +253,9 @@ describe("an item", () => {
       expect(front.values.map(([index]) => index)).toEqual([1, 3, 4, 5]);
       for (const [index, { y }] of front.rows) expect(y?.data[0]).toBe(index);
       const [first, second, third, ...later] = held.seen.map(placeOf);
-      expect(first).not.toEqual([32 * 2 ** 20, 0]);
+      expect(first?.[0]).not.toBe(sharedBytes);
       const begin = RunningItems.BYTES;
-      expect([second, third]).toEqual([begin, begin + 2 ** 18].map((at) => [32 * 2 ** 20, at]));
+      expect([second, third]).toEqual([begin, begin + 2 ** 18].map((at) => [sharedBytes, at]));
       expect(later.toSorted()).toEqual([second ?? [], third ?? []].toSorted());
       await front.engine.close();
     });
@@ -265,7 +295,7 @@ describe("an item", () => {
       await front.until(() => front.dispatched.filter((index) => index === 2).length === 2);
       second.end();
       await front.untilEnded(2);
-      expect([front.rows.get(2)?.y?.data[0], placeOf(second.seen[0])]).toEqual([2, [32 * 2 ** 20, RunningItems.BYTES]]);
+      expect([front.rows.get(2)?.y?.data[0], placeOf(second.seen[0])]).toEqual([2, [sharedBytes, RunningItems.BYTES]]);
     });
 
     test("in shared memory that the next engine process cannot open fails; later items go through the socket", async () => {

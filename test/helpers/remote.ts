@@ -30,6 +30,8 @@ export const one = { inputs: { x: float32() }, outputs: { y: float32() } };
 export class Front {
   readonly engine: RemoteEngine<Item>;
   readonly dispatched: number[] = [];
+  /** What was reported, in order. */
+  readonly events: string[] = [];
   /** How long ago the batches had started when they were reported, in milliseconds. */
   readonly agoMs: number[] = [];
   readonly #lanes: object[] = [];
@@ -44,8 +46,10 @@ export class Front {
       dispatched: (items, agoMs = 0) => {
         this.dispatched.push(...items.map(({ index }) => index));
         this.agoMs.push(agoMs);
+        this.events.push(`dispatched ${items.map(({ index }) => index)}`);
         this.#look();
       },
+      part: ({ index }) => void this.events.push(`part ${index}`),
       finished: ({ index }, rows) => this.#end(this.rows, index, rows),
       failed: ({ index }, error) => this.#end(this.errors, index, error),
     };
@@ -88,6 +92,7 @@ export class Front {
   #end<T>(ends: Map<number, T>, index: number, end: T): void {
     if (this.rows.has(index) || this.errors.has(index)) throw new Error(`item ${index} ended twice`);
     ends.set(index, end);
+    this.events.push(`ended ${index}`);
     this.#look();
   }
 
@@ -186,7 +191,9 @@ export class ScriptedEngine implements Disposable {
    */
   dispatch(values: readonly number[], { isAlone = false } = {}): void {
     const numbers = values.map((value) => this.#numberOf(value));
-    this.#outbox?.add(this.#blocks.numbers(frameKinds.dispatched | (isAlone ? IS_ALONE : 0), numbers));
+    this.#outbox?.add(
+      this.#blocks.words(frameKinds.dispatched | (isAlone ? IS_ALONE : 0), [numbers.length, 0, ...numbers]),
+    );
     this.#outbox?.flush();
   }
 

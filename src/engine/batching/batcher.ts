@@ -135,7 +135,7 @@ export class Batcher<T extends BatchItem> implements Batching<T> {
     const { items, cause } = next;
     const dispatchedAtMs = this.#clock.now();
     slot.given(items, dispatchedAtMs);
-    this.#listener.dispatched(items, slot.isShort);
+    this.#listener.dispatched(items, slot.wasBrief && cause !== "part" && cause !== "alone");
     this.#run(slot, items).then(
       (outputs) => {
         const wasReserved = this.#isReserved;
@@ -251,7 +251,6 @@ const MAX_IN_FLIGHT = 2;
  * does not wait for the event loop. Items cannot join the batch afterwards.
  */
 const LEAD_MS = 20;
-const SHORT_MS = 1;
 
 /** The batches of one runner: the running batch, and the committed one, which the runner got ahead of time. */
 class Slot<T> {
@@ -280,9 +279,9 @@ class Slot<T> {
     return this.#beganAtMs + this.#lastMs;
   }
 
-  /** Whether the last batch was short. */
-  get isShort(): boolean {
-    return this.#lastMs > 0 && this.#lastMs < SHORT_MS;
+  /** Whether the last batch took less than a millisecond. */
+  get wasBrief(): boolean {
+    return this.#lastMs > 0 && this.#lastMs < 1;
   }
 
   /** When to hand over the next batch ahead of time; Infinity once it is handed over. */

@@ -31,9 +31,10 @@ export interface BatchItem extends CheckedItem {
 export interface BatchListener<T extends BatchItem> {
   /**
    * The items leave the queue, and their batch starts. Items of a failed batch may be dispatched again.
-   * @param isShort whether the batch before took less than a millisecond
+   * @param isBrief whether the batch may end within a millisecond, as the last batch of its runner did; false for items
+   * that ran before
    */
-  dispatched(items: readonly T[], isShort: boolean): void;
+  dispatched(items: readonly T[], isBrief: boolean): void;
   /**
    * The model yielded partial outputs of the batch.
    * @param rows one tensor for each tensor that the model yields, with a row for each item, in order

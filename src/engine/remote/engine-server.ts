@@ -34,7 +34,7 @@ import {
 import { RunningItems } from "./running-items.ts";
 import { ItemFrames, RowsFrames } from "./tensor-frames.ts";
 
-/** Milliseconds after which a batch that was expected to be short is announced if it still runs. */
+/** Milliseconds until running batches are announced, though each may be brief. */
 const ANNOUNCED_AFTER_MS = 10;
 
 export interface EngineServerOptions extends BatchingOptions {
@@ -54,6 +54,11 @@ interface RemoteItem extends BatchItem {
   readonly front: Front;
   readonly number: number;
   isCanceled: boolean;
+}
+
+interface Batch {
+  readonly items: readonly RemoteItem[];
+  readonly beganMs: number;
 }
 
 interface Front {
@@ -79,8 +84,8 @@ export class EngineServer {
   #listener: UnixSocketListener<WireEnd> | undefined;
   /** Size and times of the last batch, until they are sent to a front. */
   #observation: BatchRun | undefined;
-  /** Batches that were expected to be short. */
-  readonly #unannounced: (readonly RemoteItem[])[] = [];
+  /** Running batches that may end before the fronts need to know of them. */
+  readonly #unannounced: Batch[] = [];
   #willAnnounce = false;
 
   constructor(options: EngineServerOptions) {
@@ -90,7 +95,7 @@ export class EngineServer {
     this.#rowsFrames = new RowsFrames(options.outputs);
     this.#partFrames = new RowsFrames(options.parts ?? options.outputs, frameKinds.part);
     this.#batching = openBatching<RemoteItem>(options, {
-      dispatched: (items, isShort) => this.#dispatched(items, isShort),
+      dispatched: (items, isBrief) => this.#dispatched(items, isBrief),
       part: (items, rows) => this.#part(items, rows),
       finished: (items, outputs) => this.#finished(items, outputs),
       failed: (item, error) => this.#failed(item, error),
@@ -228,39 +233,39 @@ export class EngineServer {
   }
 
   /**
-   * Notes which items run, because the batch may crash this process, and tells the fronts. The result of a short batch
-   * tells them, too: another message would only wake them once more.
+   * Notes which items run, because the batch may crash this process, and announces the batch to the fronts. The result
+   * of a brief batch announces it, too, so the fronts need not wake twice.
    */
-  #dispatched(items: readonly RemoteItem[], isShort: boolean): void {
+  #dispatched(items: readonly RemoteItem[], isBrief: boolean): void {
     for (const { front, number } of items) front.running?.add(number);
-    if (isShort && items.every(({ front, isAlone }) => front.running !== undefined && isAlone !== true)) {
-      this.#unannounced.push(items);
-      this.#announceLater();
-    } else this.#announce(items);
+    this.#unannounced.push({ items, beganMs: this.#clock.now() });
+    if (!isBrief || items.some(({ front }) => front.running === undefined)) this.#announce();
+    else if (!this.#willAnnounce) {
+      this.#willAnnounce = true;
+      this.#clock.after(ANNOUNCED_AFTER_MS, () => {
+        this.#willAnnounce = false;
+        this.#announce();
+      });
+    }
   }
 
-  /** Announces batches that were expected to be short, if they still run later. */
-  #announceLater(): void {
-    if (this.#willAnnounce) return;
-    this.#willAnnounce = true;
-    this.#clock.after(ANNOUNCED_AFTER_MS, () => {
-      this.#willAnnounce = false;
-      for (const items of this.#unannounced.splice(0)) this.#announce(items);
-    });
-  }
-
-  #announce(items: readonly RemoteItem[]): void {
-    const isAlone = items.length === 1 && items[0]?.isAlone === true;
-    const kind = isAlone ? frameKinds.dispatched | IS_ALONE : frameKinds.dispatched;
-    for (const [front, places] of byFront(items)) {
-      front.outbox.add(this.#blocks.numbers(kind, numbersOf(items, places)));
-      front.outbox.flush();
+  /** Tells the fronts which items have left the queue since the last announcement. */
+  #announce(): void {
+    for (const { items, beganMs } of this.#unannounced.splice(0)) {
+      const isAlone = items.length === 1 && items[0]?.isAlone === true;
+      const kind = isAlone ? frameKinds.dispatched | IS_ALONE : frameKinds.dispatched;
+      const agoUs = Math.round(1000 * (this.#clock.now() - beganMs));
+      for (const [front, places] of byFront(items)) {
+        const numbers = numbersOf(items, places);
+        front.outbox.add(this.#blocks.words(kind, [numbers.length, agoUs, ...numbers]));
+        front.outbox.flush();
+      }
     }
   }
 
   #finished(items: readonly RemoteItem[], outputs: readonly Tensor[]): void {
     for (const { front, number } of items) ended(front, number);
-    const unannounced = this.#unannounced.indexOf(items);
+    const unannounced = this.#unannounced.findIndex((batch) => batch.items === items);
     if (unannounced !== -1) this.#unannounced.splice(unannounced, 1);
     const runMs = this.#observation?.runMs ?? 0;
     for (const [front, places] of byFront(items)) {
@@ -283,6 +288,7 @@ export class EngineServer {
   }
 
   #part(items: readonly RemoteItem[], outputs: readonly Tensor[]): void {
+    this.#announce();
     for (const [front, places] of byFront(items)) {
       const numbers = numbersOf(items, places);
       this.#partFrames.add(front.outbox, this.#blocks, { numbers, places, outputs, observation: undefined });
@@ -292,6 +298,7 @@ export class EngineServer {
 
   #failed({ front, number }: Pick<RemoteItem, "front" | "number">, error: SconceError): void {
     if (this.#options.endsProcess !== false && losesDevice(error)) this.#endProcess(error);
+    this.#announce();
     ended(front, number);
     if (front.isClosed) return;
     const { code, message, clientMessage, field } = error;

@@ -13,7 +13,7 @@ export interface Pending<T extends Item> {
   /** The tensors' range of shared memory; undefined if they are in the frame. */
   readonly range: SharedRange | undefined;
   /**
-   * `waiting` for a batch, or in one of which no frame has come; `dispatched` in a batch; or `alone`: running alone,
+   * `waiting` for a batch or in a batch that is not announced yet, `dispatched` in a batch, or `alone`: running alone,
    * because it may have crashed an engine process.
    */
   state: "waiting" | "dispatched" | "alone";
@@ -92,7 +92,7 @@ export class PendingItems<T extends Item> {
   /**
    * Handles the end of the engine process. All items wait again. Items of a running batch, and items pending at
    * `LOSSES_BEFORE_ALONE` ends of the process, will run alone.
-   * @param running items of running batches, with those that no frame has announced
+   * @param running items of running batches, announced or not
    * @returns the items that ran alone; they are removed
    */
   lost(running: Pick<RunningItems, "has"> | undefined): Pending<T>[] {

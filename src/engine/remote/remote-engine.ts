@@ -310,27 +310,24 @@ export class RemoteEngine<T extends Item> {
 
   #dispatched({ words }: FrameMemory, at: number, isAlone: boolean): void {
     const items: T[] = [];
-    const first = at / 4 + 3;
-    const count = words[first - 1] ?? 0;
+    const [count = 0, agoUs = 0] = [words[at / 4 + 2], words[at / 4 + 3]];
     for (let i = 0; i < count; i++) {
-      const pending = this.#pending.get(words[first + i] ?? 0);
+      const pending = this.#pending.get(words[at / 4 + 4 + i] ?? 0);
       if (pending === undefined) continue;
       pending.state = isAlone ? "alone" : "dispatched";
       items.push(pending.item);
     }
-    if (items.length > 0) this.listener?.dispatched(items);
+    if (items.length > 0) this.listener?.dispatched(items, agoUs / 1000);
   }
 
-  /** Reports the start of a batch that no frame announced, because it was expected to be short. */
+  /** Reports the start of a batch that was too brief to be announced. */
   #unannounced(memory: FrameMemory, at: number): void {
     const items: T[] = [];
     const first = numbersWord(at);
     const count = memory.words[at / 4 + 2] ?? 0;
     for (let i = 0; i < count; i++) {
       const pending = this.#pending.get(memory.words[first + i] ?? 0);
-      if (pending?.state !== "waiting") continue;
-      pending.state = "dispatched";
-      items.push(pending.item);
+      if (pending?.state === "waiting") items.push(pending.item);
     }
     if (items.length > 0) this.listener?.dispatched(items, runMsAt(memory, at));
   }
@@ -351,7 +348,6 @@ export class RemoteEngine<T extends Item> {
   }
 
   #part(memory: FrameMemory, at: number): void {
-    this.#unannounced(memory, at);
     const outputs = this.#partFrames.outputsAt(memory, at);
     const count = memory.words[at / 4 + 2] ?? 0;
     for (let i = 0; i < count; i++) {

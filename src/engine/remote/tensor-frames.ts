@@ -158,7 +158,7 @@ export interface RowsOfFront {
   /** Indexes of the front's items in the batch; undefined for all items. */
   readonly places: readonly number[] | undefined;
   readonly outputs: readonly Tensor[];
-  /** Size, cause and wait of the batch. Only one front gets them, so that metrics count each batch once. */
+  /** Facts of the batch for metrics. Only one front gets them, so that each batch counts once. */
   readonly observation: BatchRun | undefined;
   /** Milliseconds of the batch (default 0). */
   readonly runMs?: number;

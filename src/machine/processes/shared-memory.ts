@@ -2,7 +2,7 @@
 import { closeSync, ftruncateSync } from "node:fs";
 import { createMemoryFile } from "../../base/native-file.ts";
 
-/** Size of the memory. Only written pages need real memory. */
+/** Size of the memory for messages. Only written pages need real memory. */
 const SHARED_BYTES = 32 * 2 ** 20;
 const MIN_RANGE_BYTES = 2 ** 10;
 
@@ -19,6 +19,7 @@ export class SharedMemory implements Disposable {
   /** Free ranges, by their size in bytes, a power of two. */
   readonly #free = new Map<number, SharedRange[]>();
   #end: number;
+  readonly #bytes: number;
 
   /**
    * @param reserved count of bytes at the beginning that `take` leaves to the caller
@@ -26,7 +27,8 @@ export class SharedMemory implements Disposable {
    */
   constructor(reserved: number) {
     this.#end = reserved;
-    ftruncateSync(this.descriptor, SHARED_BYTES);
+    this.#bytes = reserved + SHARED_BYTES;
+    ftruncateSync(this.descriptor, this.#bytes);
     this.buffer = openShared(process.pid, this.descriptor);
   }
 
@@ -34,7 +36,7 @@ export class SharedMemory implements Disposable {
   take(bytes: number): SharedRange | undefined {
     const size = Math.max(MIN_RANGE_BYTES, 2 ** Math.ceil(Math.log2(bytes)));
     const free = this.#free.get(size)?.pop();
-    if (free !== undefined || this.#end + size > SHARED_BYTES) return free;
+    if (free !== undefined || this.#end + size > this.#bytes) return free;
     this.#end += size;
     return { at: this.#end - size, bytes: size };
   }
