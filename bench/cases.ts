@@ -3,7 +3,7 @@
  */
 import { type CaseOptions, type Comparison, compare } from "./comparison.ts";
 import { besideLarge, type Large } from "./large.ts";
-import { connectedNetwork, large, mlpInBytes, photo } from "./networks.ts";
+import { connectedNetwork, type Input, large, mlpInBytes, photo } from "./networks.ts";
 import { peer, peers } from "./peers/peers.ts";
 import { bunImage, meanByUrl, meanOfPictures, resnetByData, resnetByTensors, resnetByUrl } from "./photographs.ts";
 import { raw, rawInPython } from "./raw.ts";
@@ -59,6 +59,12 @@ const images = (threads: number) => ({
 });
 const inBatches = (threads: number) => sconce({ threads, flags: ["--batch-size", "16", "--allow-private-urls"] });
 const pictures = { network: meanOfPictures, connections: 32 };
+const manyPictures = {
+  network: resnetByUrl,
+  subject: "ResNet-18, beside 300 pictures in one request",
+  inputs: (requests: readonly Input[]) => Array.from({ length: 300 }, (_, i) => requests[i % requests.length] ?? {}),
+  flags: ["--allow-private-urls"],
+};
 
 const inFronts = (count: number, { flags = [], ...options }: SconceOptions = {}) =>
   sconce({ flags: ["--fronts", String(count), "--store", "memory", ...flags], ...options });
@@ -122,12 +128,12 @@ const own: Cases = {
     inputs: (requests) => Array.from({ length: 11_600 }, (_, i) => requests[i % requests.length] ?? {}),
     mostMs: 20,
   }),
-  "large-images": largeRow({
-    network: resnetByUrl,
-    subject: "ResNet-18, beside 300 pictures in one request",
-    inputs: (requests) => Array.from({ length: 300 }, (_, i) => requests[i % requests.length] ?? {}),
-    flags: ["--allow-private-urls"],
-    mostMs: 400,
+  "large-images": largeRow({ ...manyPictures, mostMs: 400 }),
+  "large-images-target": largeRow({
+    ...manyPictures,
+    subject: `${manyPictures.subject}, with --latency-target 200`,
+    flags: [...manyPictures.flags, "--latency-target", "200"],
+    mostMs: 450,
   }),
   "large-output": largeRow({
     network: large,
