@@ -52,7 +52,7 @@ function heldFlow(now = () => 0) {
   return { engine, flow, come, itemsOf, [Symbol.dispose]: () => ends.dispose() };
 }
 
-test("an item that is reported later counts as running since its batch started", () => {
+test("a late report of a batch counts its items as running from the start of the batch", () => {
   using held = heldFlow(() => 1000);
   held.come(1);
   held.flow.dispatched(held.engine.items, 10);

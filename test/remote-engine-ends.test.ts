@@ -89,7 +89,7 @@ describe("if the engine process ends,", () => {
     });
   }
 
-  test("items of a batch run alone, even if its start was not reported", async () => {
+  test("items of a running batch run alone next, even if the batch was not announced", async () => {
     await using dir = await tempDir();
     const front = new Front();
     const cancelled = {};

@@ -31,8 +31,8 @@ async function connected(runner: Runner, options: Partial<EngineServerOptions> =
 
 describe("a batch", () => {
   /**
-   * An engine whose clock stands still, except that each of its batches takes `batchMs`. A front is connected by
-   * functions. `reports` counts the reports that a batch has started.
+   * An engine whose clock stands still, except that each of its batches takes `batchMs`. Function calls replace
+   * the socket of its front. `reports` counts the announced batches.
    */
   function timed({ batchMs, share = true }: { batchMs: number; share?: boolean }) {
     let nowMs = 1000;
@@ -91,7 +91,7 @@ describe("a batch", () => {
     return { front, run, state };
   }
 
-  test("after a batch of less than a millisecond is not announced: its result tells that it started, and how long ago", async () => {
+  test("after a batch of less than a millisecond is not announced: its result reports its start and its run time", async () => {
     const { front, run, state } = timed({ batchMs: 0.5 });
     for (const index of [1, 2, 3]) await run(index);
     expect(state.reports).toBe(1);
@@ -111,7 +111,7 @@ describe("a batch", () => {
     expect(front.events.slice(-4)).toEqual(["dispatched 3", "part 3", "part 3", "ended 3"]);
   });
 
-  test("that fails is announced before its items fail or run again, and its parts are announced, too", async () => {
+  test("that fails is announced before its items fail or run again, and each half is announced", async () => {
     const { front, run } = timed({ batchMs: 0.5 });
     for (const index of [1, 2]) await run(index);
     front.submit({}, 3, 4, -1);
@@ -144,7 +144,7 @@ describe("a batch", () => {
     expect(front.agoMs).toEqual([0, 0, 0]);
   });
 
-  test("that was expected to be short is announced if it still runs some time later", async () => {
+  test("that was expected to be brief is announced if it still runs some time later", async () => {
     const { front, run, state } = timed({ batchMs: 0.5 });
     for (const index of [1, 2]) await run(index);
     state.holds = true;
@@ -159,7 +159,7 @@ describe("a batch", () => {
     expect(front.dispatched).toEqual([1, 2, 3]);
   });
 
-  test("is in the shared memory until it has ended", async () => {
+  test("has flags in the shared memory until it ends", async () => {
     const { front, run, state } = timed({ batchMs: 0.5 });
     await run(1);
     state.holds = true;

@@ -63,7 +63,7 @@ describe("the number of threads", () => {
     expect((await warmed(perfect(1), { cores: 8, maxBatchSize: 8 })).threads).toBe(7);
   });
 
-  test("is that of the cores if a full batch would be long, even too long to be tried", async () => {
+  test("is that of the cores for a long full batch, even if the warm-up skips the batch", async () => {
     const { threads, forwardMs } = await warmed((size, threads) => (33 * size) / threads, {
       cores: 2,
       maxBatchSize: 16,

@@ -136,7 +136,7 @@ class Trials {
     const size = Math.max(...forwardMs.keys());
     let [best, bestMs] = [1, forwardMs.get(size) ?? 0];
     for (;;) {
-      // A full batch was not measured if it would take long.
+      // The time of a full batch is estimated if the batch was too long to be measured.
       const fullMs = (bestMs * maxBatchSize) / size;
       const next = Math.min(2 * best, mostThreads({ cores, instances, forwardMs: fullMs }));
       if (next <= best) break;

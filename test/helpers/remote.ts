@@ -30,9 +30,9 @@ export const one = { inputs: { x: float32() }, outputs: { y: float32() } };
 export class Front {
   readonly engine: RemoteEngine<Item>;
   readonly dispatched: number[] = [];
-  /** What was reported, in order. */
+  /** Reported events, in order. */
   readonly events: string[] = [];
-  /** How long ago the batches had started when they were reported, in milliseconds. */
+  /** Milliseconds between the start of each batch and its report. */
   readonly agoMs: number[] = [];
   readonly #lanes: object[] = [];
   readonly #items = new Map<object, Item[]>();
@@ -197,12 +197,12 @@ export class ScriptedEngine implements Disposable {
     this.#outbox?.flush();
   }
 
-  /** Runs a batch with these items without a report of its start. */
+  /** Flags these items as running, and announces no batch. */
   run(values: readonly number[]): void {
     for (const value of values) this.#running?.add(this.#numberOf(value));
   }
 
-  /** Whether the shared memory says that an item of this process or an earlier one runs. */
+  /** Whether the shared memory flags one of these items as running. */
   areRunning(numbers: readonly number[]): boolean {
     return numbers.some((number) => this.#running?.has(number));
   }

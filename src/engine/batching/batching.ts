@@ -31,8 +31,8 @@ export interface BatchItem extends CheckedItem {
 export interface BatchListener<T extends BatchItem> {
   /**
    * The items leave the queue, and their batch starts. Items of a failed batch may be dispatched again.
-   * @param isBrief whether the batch may end within a millisecond, as the last batch of its runner did; false for items
-   * that ran before
+   * @param isBrief whether the batch may take less than a millisecond, as the last batch of its runner did; false for
+   * items that ran before
    */
   dispatched(items: readonly T[], isBrief: boolean): void;
   /**

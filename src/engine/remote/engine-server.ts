@@ -34,7 +34,7 @@ import {
 import { RunningItems } from "./running-items.ts";
 import { ItemFrames, RowsFrames } from "./tensor-frames.ts";
 
-/** Milliseconds until running batches are announced, though each may be brief. */
+/** Maximum milliseconds until a running batch is announced. */
 const ANNOUNCED_AFTER_MS = 10;
 
 export interface EngineServerOptions extends BatchingOptions {
@@ -67,7 +67,7 @@ interface Front {
   readonly items: OpenMap<number, RemoteItem>;
   /** Memory shared with the front for large tensors; undefined without it. */
   shared: ArrayBuffer | undefined;
-  /** In the shared memory. */
+  /** Flags of the running items, in the shared memory; undefined without it. */
   running: RunningItems | undefined;
   isClosed: boolean;
 }
@@ -84,7 +84,7 @@ export class EngineServer {
   #listener: UnixSocketListener<WireEnd> | undefined;
   /** Size and times of the last batch, until they are sent to a front. */
   #observation: BatchRun | undefined;
-  /** Running batches that may end before the fronts need to know of them. */
+  /** Running batches that are not announced yet. */
   readonly #unannounced: Batch[] = [];
   #willAnnounce = false;
 
@@ -233,8 +233,8 @@ export class EngineServer {
   }
 
   /**
-   * Notes which items run, because the batch may crash this process, and announces the batch to the fronts. The result
-   * of a brief batch announces it, too, so the fronts need not wake twice.
+   * Flags the items as running, because the batch may crash this process. Announces the batch at once, unless it may be
+   * brief: the result of a brief batch tells a front its start, so that the front wakes once.
    */
   #dispatched(items: readonly RemoteItem[], isBrief: boolean): void {
     for (const { front, number } of items) front.running?.add(number);
@@ -249,7 +249,7 @@ export class EngineServer {
     }
   }
 
-  /** Tells the fronts which items have left the queue since the last announcement. */
+  /** Tells the fronts about all running batches that are not announced yet. */
   #announce(): void {
     for (const { items, beganMs } of this.#unannounced.splice(0)) {
       const isAlone = items.length === 1 && items[0]?.isAlone === true;

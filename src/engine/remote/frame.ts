@@ -12,8 +12,8 @@
  * | cancel | front | count, item numbers |
  * | share | front | process id, descriptor of shared memory (machine/processes/shared-memory.ts), which begins with `RunningItems` |
  * | hello | engine | length of a JSON text in bytes, 0; then the text |
- * | dispatched | engine | count, microseconds since then, item numbers; not sent for most batches of less than a millisecond |
- * | finished | engine | item count, batch size and cause, wait and run ms (float64), item numbers, sizes; rows |
+ * | dispatched | engine | count, microseconds since the batch started, item numbers; not sent for most batches of less than a millisecond |
+ * | finished | engine | item count, batch size and cause, wait and run ms (float64), item numbers, sizes; rows. Only one front gets size, cause and wait |
  * | part | engine | as `finished`: rows of partial outputs |
  * | failed | engine | length of a JSON text in bytes, 0; then the text |
  * | shared | engine | the shared memory is mapped |

@@ -13,8 +13,8 @@ export interface Pending<T extends Item> {
   /** The tensors' range of shared memory; undefined if they are in the frame. */
   readonly range: SharedRange | undefined;
   /**
-   * `waiting` for a batch or in a batch that is not announced yet, `dispatched` in a batch, or `alone`: running alone,
-   * because it may have crashed an engine process.
+   * `waiting`: in the queue, or in a batch that is not announced yet. `dispatched`: in an announced batch. `alone`: runs
+   * alone, because it may have crashed an engine process.
    */
   state: "waiting" | "dispatched" | "alone";
   /** Number of engine processes that ended before the item had its result. */
@@ -92,7 +92,7 @@ export class PendingItems<T extends Item> {
   /**
    * Handles the end of the engine process. All items wait again. Items of a running batch, and items pending at
    * `LOSSES_BEFORE_ALONE` ends of the process, will run alone.
-   * @param running items of running batches, announced or not
+   * @param running items of running batches, announced or not; undefined without shared memory
    * @returns the items that ran alone; they are removed
    */
   lost(running: Pick<RunningItems, "has"> | undefined): Pending<T>[] {

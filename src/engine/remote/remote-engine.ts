@@ -320,7 +320,7 @@ export class RemoteEngine<T extends Item> {
     if (items.length > 0) this.listener?.dispatched(items, agoUs / 1000);
   }
 
-  /** Reports the start of a batch that was too brief to be announced. */
+  /** Reports the start of a batch that ended before it was announced. */
   #unannounced(memory: FrameMemory, at: number): void {
     const items: T[] = [];
     const first = numbersWord(at);

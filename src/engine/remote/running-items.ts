@@ -1,10 +1,13 @@
 /**
- * The numbers of items in running batches, in memory that a front shares with the engine process. If the process
- * crashes, the front reads there which items may be the cause, also of a batch that no frame has announced.
+ * Flags of running items, in memory that a front shares with the engine process. After a crash of the process, the front
+ * reads which items may be the cause. Items of batches that were not announced have flags, too.
  */
 export class RunningItems {
   static readonly BYTES = 2 ** 16;
-  /** One byte for each number modulo the length: 1 while an item with this number runs. */
+  /**
+   * One byte for each item number modulo `BYTES`: 1 while the item runs. A front has far fewer items in the engine, so no
+   * two of them share a byte.
+   */
   readonly #flags: Uint8Array;
 
   /** @param shared begins with `BYTES` bytes for the flags */

@@ -158,9 +158,9 @@ export interface RowsOfFront {
   /** Indexes of the front's items in the batch; undefined for all items. */
   readonly places: readonly number[] | undefined;
   readonly outputs: readonly Tensor[];
-  /** Facts of the batch for metrics. Only one front gets them, so that each batch counts once. */
+  /** Size, cause and times of the batch, for metrics. Only one front gets them, so that each batch counts once. */
   readonly observation: BatchRun | undefined;
-  /** Milliseconds of the batch (default 0). */
+  /** Run time of the batch in milliseconds, for every front (default 0). */
   readonly runMs?: number;
 }
 

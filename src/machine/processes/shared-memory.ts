@@ -22,7 +22,7 @@ export class SharedMemory implements Disposable {
   readonly #bytes: number;
 
   /**
-   * @param reserved count of bytes at the beginning that `take` leaves to the caller
+   * @param reserved bytes at the beginning for the caller; `take` never returns them
    * @throws Error if the system has no files in memory
    */
   constructor(reserved: number) {
