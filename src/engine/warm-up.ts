@@ -53,8 +53,8 @@ export interface WarmUpResult extends Measured {
 }
 
 /**
- * Warms every runner with one item and with a full batch, and finds the fastest count of threads. Runs nothing if there
- * is no example and a declared size is not fixed.
+ * Warms every runner with one item and with a full batch, and finds the fastest count of threads. Without an
+ * example, runs nothing if a declared size is not fixed.
  * @throws SconceError if the weights or the run contradict the declaration, `out_of_memory` if one item does not fit
  */
 export async function warmUp(options: WarmUpOptions): Promise<WarmUpResult> {

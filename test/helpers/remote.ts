@@ -26,7 +26,7 @@ export const info = { devices: ["cpu"], torch: "2.0.0", pid: process.pid };
 /** Tensors of a model whose items are single numbers. */
 export const one = { inputs: { x: float32() }, outputs: { y: float32() } };
 
-/** The HTTP process's side of the socket. It records what the engine reports, by the index of the item. */
+/** The HTTP process's side of the socket, which records the engine's reports by the index of the item. */
 export class Front {
   readonly engine: RemoteEngine<Item>;
   readonly dispatched: number[] = [];
@@ -84,7 +84,7 @@ export class Front {
     return this.until(() => this.rows.size + this.errors.size >= count);
   }
 
-  /** Index and output of each item that has succeeded. */
+  /** Index and output of each succeeded item. */
   get values(): [number, number][] {
     return [...this.rows].map(([index, { y }]) => [index, Number(y?.data[0])]);
   }

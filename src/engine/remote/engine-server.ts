@@ -282,8 +282,7 @@ export class EngineServer {
     const observation = this.#observation;
     const [front] = this.#fronts;
     if (observation === undefined || front === undefined) return;
-    const { runMs } = observation;
-    this.#rowsFrames.add(front.outbox, this.#blocks, { numbers: [], places: [], outputs: [], observation, runMs });
+    this.#rowsFrames.add(front.outbox, this.#blocks, { numbers: [], places: [], outputs: [], observation });
     front.outbox.flushSoon();
   }
 

@@ -79,7 +79,7 @@ export const failureSchema = z.object({
   message: z.string(),
   clientMessage: z.string().optional(),
   field: z.union([z.string(), z.array(z.union([z.string(), z.number()])).readonly()]).optional(),
-  /** Lines of the stack trace that are in the author's code. */
+  /** Lines of the author's code in the stack trace. */
   stack: z.string().optional(),
 });
 

@@ -160,7 +160,7 @@ export interface RowsOfFront {
   readonly outputs: readonly Tensor[];
   /** Size, cause and times of the batch, for metrics. Only one front gets them, so that each batch counts once. */
   readonly observation: BatchRun | undefined;
-  /** Run time of the batch in milliseconds, for every front (default 0). */
+  /** Run time of the batch in milliseconds, for every front. Default: the time of `observation`, else 0. */
   readonly runMs?: number;
 }
 
@@ -219,14 +219,17 @@ export class RowsFrames {
   }
 }
 
-function writeHead({ memory, from }: Frame, { numbers, outputs, observation, runMs = 0 }: RowsOfFront): void {
+function writeHead(
+  { memory, from }: Frame,
+  { numbers, outputs, observation, runMs = observation?.runMs }: RowsOfFront,
+): void {
   const { words, doubles } = memory;
   let word = from / 4;
   words[word + 2] = numbers.length;
   words[word + 3] =
     observation === undefined ? 0 : observation.size + CAUSE_UNIT * batchCauses.indexOf(observation.cause);
   doubles[from / 8 + 2] = observation?.waitMs ?? 0;
-  doubles[from / 8 + 3] = runMs;
+  doubles[from / 8 + 3] = runMs ?? 0;
   word += ROWS_HEAD_BYTES / 4;
   for (let i = 0; i < numbers.length; i++) words[word++] = numbers[i] ?? 0;
   for (const { shape } of outputs) for (let dim = 1; dim < shape.length; dim++) words[word++] = shape[dim] ?? 0;
